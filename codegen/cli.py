@@ -1,0 +1,101 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path, PurePosixPath
+
+import click
+
+from . import __version__
+from .diagnostics import SpecError
+
+FINE, FINDINGS, USAGE = 0, 1, 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="hpgen")
+def main() -> None:
+    """Generate distributed operators from YAML specs.
+
+    Exit codes: 0 fine, 1 findings (a mistake in a spec, or generated files that are not up to date), 2 usage or
+    environment.
+
+    \b
+    Shell completion:
+      bash   eval "$(_HPGEN_COMPLETE=bash_source hpgen)"
+      zsh    eval "$(_HPGEN_COMPLETE=zsh_source hpgen)"
+      fish   _HPGEN_COMPLETE=fish_source hpgen | source
+    """
+
+
+@main.command()
+@click.argument("specs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("-o", "--output", default="generated", show_default=True, type=click.Path(path_type=Path), help="Folder.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a file is stale, missing or orphaned.")
+@click.option("--diff", "show_diff", is_flag=True, help="Write nothing; print what would change; exit 1 if anything.")
+def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool) -> None:
+    """Regenerate the operators of SPECS: a folder (the whole library) or single files (these and the index files)."""
+    # Imported here: --help and completion should not wait for the templates.
+    from .library import load_library
+    from .output import OutputError, compare, diff, write
+    from .plan import derive_library
+    from .render import render_library
+
+    try:
+        library = load_library(specs)
+        files = render_library(derive_library(library.specs, library.shown))
+        if not library.whole:
+            others = {spec.op for spec in library.specs} - library.selected
+            files = {path: text for path, text in files.items() if path.parts[0] not in others}
+        comparison = compare(output, files, partial=not library.whole)
+        if show_diff or check:
+            lines = diff(comparison) if show_diff else summary(comparison)
+            for line in lines:
+                click.echo(line)
+            if check and not comparison.clean:
+                arguments = " ".join(str(path) for path in specs)
+                click.echo(f"run: hpgen ops {arguments} -o {output}", err=True)
+            sys.exit(FINE if comparison.clean else FINDINGS)
+        write(comparison)
+    except SpecError as error:
+        for diagnostic in error.diagnostics:
+            click.echo(diagnostic.render(), err=True)
+        count = len(error.diagnostics)
+        click.echo(f"{count} error{'s' if count > 1 else ''}; nothing was written", err=True)
+        sys.exit(FINDINGS)
+    except OutputError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(USAGE)
+    report(len(library.selected), output, comparison)
+
+
+def summary(comparison: object) -> list[str]:
+    """One line for each file that is not as it should be."""
+    from .output import Comparison
+
+    assert isinstance(comparison, Comparison)
+    kinds: list[tuple[str, tuple[PurePosixPath, ...]]] = [
+        ("stale", comparison.stale),
+        ("missing", comparison.missing),
+        ("orphaned", comparison.orphaned),
+        ("not generated, in the way", comparison.foreign),
+    ]
+    return [f"{kind}: {comparison.root / path}" for kind, paths in kinds for path in paths]
+
+
+def report(operators: int, output: Path, comparison: object) -> None:
+    """What a run did, in one line."""
+    from .output import Comparison
+
+    assert isinstance(comparison, Comparison)
+    written, removed = len(comparison.missing) + len(comparison.stale), len(comparison.orphaned)
+    ops_word = f"{operators} operator{'s' if operators != 1 else ''}"
+    if not written and not removed:
+        click.echo(f"{ops_word}: all {len(comparison.files)} files in {output} are up to date, nothing written")
+        return
+    parts = [f"{written} file{'s' if written != 1 else ''} written"] if written else []
+    parts += [f"{removed} removed"] if removed else []
+    click.echo(f"{ops_word}: {', '.join(parts)} in {output}")

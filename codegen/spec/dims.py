@@ -1,0 +1,76 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Dims of a tensor: names, integers and expressions, separated by spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..diagnostics import Diagnostic, SpecError
+from .expression import Binary, Call, Expression, Literal, Name, Negative, children, names_in, parse_expression
+from .yaml_nodes import Scalar
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dim of a tensor. `text` is what a message shows."""
+
+    expression: Expression
+    text: str
+
+    @property
+    def name(self) -> str | None:
+        """The dim's name if it is bare, else None."""
+        return self.expression.id if isinstance(self.expression, Name) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names it uses, each once, in order."""
+        return tuple(dict.fromkeys(name.id for name in names_in(self.expression)))
+
+
+def split_dims(scalar: Scalar) -> Iterator[tuple[str, int]]:
+    """The parts of a dims text with their offsets; spaces inside brackets do not separate."""
+    text, depth, start = scalar.text, 0, None
+    for index, char in enumerate(text + " "):
+        if char.isspace() and depth == 0:
+            if start is not None:
+                yield text[start:index], start
+            start = None
+            continue
+        start = index if start is None else start
+        depth += (char in "([") - (char in ")]")
+        if depth < 0:
+            raise SpecError(Diagnostic("HP202", scalar.at(index), "a bracket closes that was not opened"))
+    if start is not None:
+        raise SpecError(Diagnostic("HP202", scalar.at(start), "a bracket is not closed"))
+
+
+def parse_dims(scalar: Scalar) -> tuple[Dim, ...]:
+    """Parse `B S1 N*N (fact(N) + 1)` into dims."""
+    dims = []
+    for text, offset in split_dims(scalar):
+        expression = parse_expression(scalar, text, offset)
+        foreign = next(outside_dims(expression), None)
+        if foreign is not None:
+            message = "a dim is made of names, integers, + - * // %, fact, min, max and cdiv"
+            raise SpecError(Diagnostic("HP202", scalar.at(foreign.offset), message))
+        bare = text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
+        dims.append(Dim(expression, bare if isinstance(expression, Name | Literal) else text))
+    return tuple(dims)
+
+
+def outside_dims(node: Expression) -> Iterator[Expression]:
+    """The parts of an expression that have no meaning as an extent."""
+    match node:
+        case Name() | Binary() | Negative():
+            pass
+        case Literal(value=value) if isinstance(value, int) and not isinstance(value, bool):
+            pass
+        case Call(function=function) if function in ("fact", "min", "max", "cdiv"):
+            pass
+        case _:
+            yield node
+    for child in children(node):
+        yield from outside_dims(child)

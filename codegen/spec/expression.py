@@ -1,0 +1,257 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The restricted expression language: Python syntax, parsed with `ast`, and nothing that can run.
+
+One tree serves every use: it is evaluated by nobody here, but printed as Python and as C++ (`hpgen.emit`).
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..diagnostics import Diagnostic, SpecError, suggestion
+from .names import FUNCTIONS, LITERALS
+from .yaml_nodes import Scalar
+
+LONGEST = 4000
+DEEPEST = 40
+
+BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+
+
+@dataclass(frozen=True)
+class Literal:
+    value: str | int | float | bool | None
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Name:
+    id: str
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Negative:
+    operand: Expression
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Binary:
+    operator: str
+    left: Expression
+    right: Expression
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`a < b <= c`: the terms with the operators between them."""
+
+    operators: tuple[str, ...]
+    terms: tuple[Expression, ...]
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Membership:
+    term: Expression
+    choices: tuple[Expression, ...]
+    negated: bool
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class IsNone:
+    term: Expression
+    negated: bool
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Logical:
+    """`and` or `or` of several terms."""
+
+    operator: str
+    terms: tuple[Expression, ...]
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Not:
+    operand: Expression
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Conditional:
+    condition: Expression
+    then: Expression
+    otherwise: Expression
+    offset: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Call:
+    function: str
+    arguments: tuple[Expression, ...]
+    offset: int = field(default=0, compare=False)
+
+
+Expression: TypeAlias = (
+    "Literal | Name | Negative | Binary | Comparison | Membership | IsNone | Logical | Not | Conditional | Call"
+)
+
+
+def children(node: Expression) -> tuple[Expression, ...]:
+    """The direct operands of a node."""
+    match node:
+        case Literal() | Name():
+            return ()
+        case Negative(operand) | Not(operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return (left, right)
+        case Comparison(_, terms) | Logical(_, terms):
+            return terms
+        case Membership(term, choices):
+            return (term, *choices)
+        case IsNone(term):
+            return (term,)
+        case Conditional(condition, then, otherwise):
+            return (condition, then, otherwise)
+        case Call(_, arguments):
+            return arguments
+
+
+def names_in(node: Expression) -> Iterator[Name]:
+    """Every name that the expression uses, left to right, repeated ones again."""
+    if isinstance(node, Name):
+        yield node
+    for child in children(node):
+        yield from names_in(child)
+
+
+def parse_python(text: str, scalar: Scalar, offset: int = 0) -> ast.expr:
+    """Parse `text`, which stands at `offset` in `scalar`, as one Python expression; SpecError HP202 if it is none."""
+    if len(text) > LONGEST:
+        raise SpecError(Diagnostic("HP202", scalar.span, f"an expression of more than {LONGEST} characters"))
+    flat = "".join(" " if char.isspace() else char for char in text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(f"({flat})", mode="eval").body
+    except SyntaxError as error:
+        column = min(max((error.offset or 2) - 2, 0), max(len(text) - 1, 0))
+        message = f"not an expression: {error.msg}"
+        raise SpecError(Diagnostic("HP202", scalar.at(offset + column), message)) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise SpecError(Diagnostic("HP202", scalar.span, "not an expression, or too deeply nested")) from None
+
+
+def parse_expression(scalar: Scalar, text: str | None = None, offset: int = 0) -> Expression:
+    """Parse a scalar's text (or the part of it at `offset`) as an expression."""
+    source = scalar.text if text is None else text
+    return Converter(source, scalar, offset).convert(parse_python(source, scalar, offset))
+
+
+class Converter:
+    """Python's tree to ours, refusing everything that is not in the language."""
+
+    def __init__(self, text: str, scalar: Scalar, offset: int = 0) -> None:
+        self.text = text
+        self.scalar = scalar
+        self.base = offset
+        self.characters = Columns(text)
+
+    def place(self, node: ast.expr) -> int:
+        """Offset of a node in the scalar's text; the parse put one bracket in front, and counts in UTF-8 bytes."""
+        return self.base + self.characters.at(node.col_offset - 1)
+
+    def refuse(self, node: ast.expr, message: str, hint: str = "") -> SpecError:
+        length = max(1, (node.end_col_offset or node.col_offset + 1) - node.col_offset)
+        return SpecError(Diagnostic("HP202", self.scalar.at(self.place(node), length), message, hint))
+
+    def convert(self, node: ast.expr, depth: int = 0) -> Expression:
+        if depth > DEEPEST:
+            raise self.refuse(node, f"nested more than {DEEPEST} deep")
+        at, below = self.place(node), depth + 1
+        match node:
+            case ast.Constant(value=value):
+                return self.literal(node, value, at)
+            case ast.Name(id=name):
+                return Literal(LITERALS[name], at) if name in LITERALS else Name(name, at)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return Negative(self.convert(operand, below), at)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Not(self.convert(operand, below), at)
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in BINARY:
+                return Binary(BINARY[type(operator)], self.convert(left, below), self.convert(right, below), at)
+            case ast.BoolOp(op=operator, values=values):
+                terms = tuple(self.convert(value, below) for value in values)
+                return Logical("and" if isinstance(operator, ast.And) else "or", terms, at)
+            case ast.IfExp(test=test, body=body, orelse=otherwise):
+                parts = [self.convert(part, below) for part in (test, body, otherwise)]
+                return Conditional(parts[0], parts[1], parts[2], at)
+            case ast.Compare():
+                return self.comparison(node, below, at)
+            case ast.Call():
+                return self.call(node, below, at)
+        raise self.refuse(node, f"'{ast.unparse(node)}' is not part of the expression language", LANGUAGE)
+
+    def literal(self, node: ast.expr, value: object, at: int) -> Expression:
+        if value is None or isinstance(value, str | int | float):
+            if isinstance(value, int) and abs(value) > LITERALS["INT64_MAX"]:
+                raise self.refuse(node, "an integer of more than 64 bits")
+            return Literal(value, at)
+        raise self.refuse(node, f"a literal of type {type(value).__name__} is not part of the language", LANGUAGE)
+
+    def comparison(self, node: ast.Compare, depth: int, at: int) -> Expression:
+        first, operators, others = node.left, node.ops, node.comparators
+        if isinstance(operators[0], ast.Is | ast.IsNot):
+            if len(operators) == 1 and isinstance(others[0], ast.Constant) and others[0].value is None:
+                return IsNone(self.convert(first, depth), isinstance(operators[0], ast.IsNot), at)
+            raise self.refuse(node, "'is' compares with None only", "use == for values")
+        if isinstance(operators[0], ast.In | ast.NotIn):
+            if len(operators) > 1 or not isinstance(others[0], ast.Tuple | ast.List) or not others[0].elts:
+                raise self.refuse(node, "'in' takes a list of values", "such as: N in (8, 16)")
+            choices = tuple(self.convert(choice, depth) for choice in others[0].elts)
+            return Membership(self.convert(first, depth), choices, isinstance(operators[0], ast.NotIn), at)
+        if not all(type(operator) in COMPARE for operator in operators):
+            raise self.refuse(node, "'in' and 'is' do not chain", "join two comparisons with 'and'")
+        terms = tuple(self.convert(term, depth) for term in (first, *others))
+        return Comparison(tuple(COMPARE[type(operator)] for operator in operators), terms, at)
+
+    def call(self, node: ast.Call, depth: int, at: int) -> Expression:
+        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
+            name = ast.unparse(node.func)
+            raise self.refuse(node.func, f"'{name}' is not a function of the language", suggestion(name, FUNCTIONS))
+        if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
+            raise self.refuse(node, "functions take plain positional arguments")
+        least, most = FUNCTIONS[node.func.id]
+        if len(node.args) < least or (most is not None and len(node.args) > most):
+            wanted = str(least) if least == most else f"at least {least}"
+            raise self.refuse(node, f"{node.func.id} takes {wanted} argument(s), not {len(node.args)}")
+        return Call(node.func.id, tuple(self.convert(argument, depth) for argument in node.args), at)
+
+
+LANGUAGE = "names, literals, + - * // %, comparisons, in, and, or, not, is None, a if c else b, known functions"
+
+
+class Columns:
+    """Character offsets for the UTF-8 byte offsets that `ast` counts in."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.ascii = text.isascii()
+
+    def at(self, column: int) -> int:
+        if self.ascii:
+            return max(0, column)
+        return len(self.text.encode()[: max(0, column)].decode(errors="ignore"))

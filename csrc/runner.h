@@ -1,0 +1,247 @@
+// Copyright 2026 The hpgen authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every generated operator shares: one runner per kernel call. A generated file names the kernel and lists its
+// arguments once, in the kernel's order; which of them are inputs and which are outputs follows from their types.
+//
+//   argument of the kernel call        C++ type                              aclnn sees       host kernel sees
+//   tensor                             ms::Tensor                            aclTensor*       cpu::TensorView
+//   tensor that may be missing         std::optional<ms::Tensor>             null if missing  std::optional of it
+//   tensor that the kernel writes      Output                                aclTensor*       cpu::TensorView
+//   no tensor                          kNoTensor                             null             std::nullopt
+//   lengths, missing means empty       EmptyIfMissing(lengths)               aclIntArray*     std::vector<int64_t>
+//   lengths, missing means absent      std::optional<std::vector<int64_t>>   null if missing  the same
+//   literal integers, no integers      std::vector<int64_t>{1, 2}, kNoInts   array, null      the same
+//   string                             std::string                           const char*      std::string
+//   number                             int64_t, int32_t, double, bool        the same         the same
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ms_extension/api.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/tensor_view.h"
+#endif
+
+namespace hyper_parallel {
+
+// A tensor that the kernel writes: allocated by the framework before the launch.
+struct Output {
+  explicit Output(const ms::Tensor& written) : tensor(written) {}
+  ms::Tensor tensor;
+};
+
+// Typed, because an undefined ms::Tensor fails in the launch and nullptr carries no kind.
+inline const std::optional<ms::Tensor> kNoTensor = std::nullopt;
+inline const std::optional<std::vector<int64_t>> kNoInts = std::nullopt;
+
+// Some kernels take a missing length as an empty array and read a null one as an error.
+inline std::vector<int64_t> EmptyIfMissing(const std::optional<std::vector<int64_t>>& lengths) {
+  return lengths.value_or(std::vector<int64_t>{});
+}
+
+// Becomes a ValueError in Python, like what the generated Python raises. An exception of the standard library would
+// arrive as "Unknown Error!".
+[[noreturn]] inline void ThrowValueError(const std::string& op, const std::string& problem) {
+  MS_EXCEPTION(mindspore::ValueError) << "For " << op << ", " << problem << ".";
+}
+
+[[noreturn]] inline void ThrowUnknownFormat(
+  const std::string& op,
+  const std::string& attribute,
+  const std::string& value,
+  const std::string& choices
+) {
+  ThrowValueError(op, attribute + " should be one of " + choices + ", but got " + value);
+}
+
+namespace detail {
+
+inline void CollectInput(const ms::Tensor& tensor, std::vector<ms::Tensor>* inputs) {
+  inputs->push_back(tensor);
+}
+
+inline void CollectInput(const std::optional<ms::Tensor>& tensor, std::vector<ms::Tensor>* inputs) {
+  if (tensor.has_value()) {
+    inputs->push_back(*tensor);
+  }
+}
+
+template <typename T>
+void CollectInput(const T&, std::vector<ms::Tensor>*) {}
+
+inline void CollectOutput(const Output& output, std::vector<ms::Tensor>* outputs) {
+  outputs->push_back(output.tensor);
+}
+
+template <typename T>
+void CollectOutput(const T&, std::vector<ms::Tensor>*) {}
+
+// An argument as it goes to the kernel. The framework passes views on as they are; host kernels read plain memory, and
+// not every aclnn kernel takes strides.
+inline ms::Tensor Prepared(const ms::Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : tensor.contiguous();
+}
+
+inline std::optional<ms::Tensor> Prepared(const std::optional<ms::Tensor>& tensor) {
+  return tensor.has_value() ? std::optional<ms::Tensor>(Prepared(*tensor)) : std::nullopt;
+}
+
+template <typename T>
+const T& Prepared(const T& argument) {
+  static_assert(!std::is_pointer_v<T> && !std::is_array_v<T>, "pass a string as std::string, no tensor as kNoTensor");
+  return argument;
+}
+
+inline const ms::Tensor& WithoutOutput(const Output& output) {
+  return output.tensor;
+}
+
+template <typename T>
+const T& WithoutOutput(const T& argument) {
+  return argument;
+}
+
+template <typename... Args>
+std::vector<ms::Tensor> InputsOf(const Args&... args) {
+  std::vector<ms::Tensor> inputs;
+  (CollectInput(args, &inputs), ...);
+  return inputs;
+}
+
+template <typename... Args>
+std::vector<ms::Tensor> OutputsOf(const Args&... args) {
+  std::vector<ms::Tensor> outputs;
+  (CollectOutput(args, &outputs), ...);
+  return outputs;
+}
+
+}  // namespace detail
+
+#ifdef CUSTOM_ASCEND_OP
+
+// The aclnn function of that name, to be bound to arguments.
+#define HP_ACLNN_KERNEL(aclnn_name) \
+  [](const auto&... arguments) { return LAUNCH_ACLNN_FUNC(aclnn_name, arguments...); }
+
+class OperatorRunner : public ms::pynative::PyboostRunner {
+ public:
+  using PyboostRunner::PyboostRunner;
+
+  // Runs an aclnn kernel straight from the device queue, without a LaunchKernel per operator and the detour over the
+  // launch queue. Call it once per runner.
+  template <typename Kernel, typename... Args>
+  void RunAclnnDirect(const Kernel& kernel, const Args&... args) {
+    Launch(kernel, detail::Prepared(args)...);
+  }
+
+  // The launch happens in _DispatchLaunchTask; the framework only demands that this exists.
+  void LaunchKernel() override {}
+
+ protected:
+  void _DispatchLaunchTask() override { launch_(_device_context_, _stream_id_); }
+
+ private:
+  template <typename Kernel, typename... Args>
+  void Launch(const Kernel& kernel, const Args&... args) {
+    launch_ = kernel(detail::WithoutOutput(args)...);
+    Run(detail::InputsOf(args...), detail::OutputsOf(args...));
+  }
+
+  std::function<void(mindspore::device::DeviceContext*, size_t)> launch_;
+};
+
+#else
+
+// The host kernel of that name, to be bound to arguments.
+#define HP_CPU_KERNEL(function) (&function)
+
+namespace detail {
+
+inline cpu::DType HostDType(ms::TypeId type) {
+  switch (type) {
+    case ms::TypeId::kNumberTypeBool:
+      return cpu::DType::kBool;
+    case ms::TypeId::kNumberTypeInt32:
+      return cpu::DType::kInt32;
+    case ms::TypeId::kNumberTypeInt64:
+      return cpu::DType::kInt64;
+    case ms::TypeId::kNumberTypeFloat16:
+      return cpu::DType::kFloat16;
+    case ms::TypeId::kNumberTypeBFloat16:
+      return cpu::DType::kBFloat16;
+    case ms::TypeId::kNumberTypeFloat32:
+      return cpu::DType::kFloat32;
+    case ms::TypeId::kNumberTypeFloat64:
+      return cpu::DType::kFloat64;
+    default:
+      throw std::invalid_argument(
+        "host kernels have no element type for type id " + std::to_string(static_cast<int>(type))
+      );
+  }
+}
+
+inline cpu::TensorView HostArgument(const ms::Tensor& tensor) {
+  return {tensor.GetDataPtr(), HostDType(tensor.data_type()), tensor.shape()};
+}
+
+inline std::optional<cpu::TensorView> HostArgument(const std::optional<ms::Tensor>& tensor) {
+  return tensor.has_value() ? std::optional<cpu::TensorView>(HostArgument(*tensor)) : std::nullopt;
+}
+
+template <typename T>
+const T& HostArgument(const T& argument) {
+  return argument;
+}
+
+}  // namespace detail
+
+class OperatorRunner : public ms::pynative::PyboostRunner {
+ public:
+  using PyboostRunner::PyboostRunner;
+
+  // Runs a kernel of csrc/cpu. Call it once per runner.
+  template <typename Kernel, typename... Args>
+  void RunCpuDirect(const Kernel& kernel, const Args&... args) {
+    Launch(kernel, detail::Prepared(args)...);
+  }
+
+  void LaunchKernel() override {
+    try {
+      launch_();
+    } catch (const std::invalid_argument& error) {
+      ThrowValueError(op_name(), error.what());
+    }
+  }
+
+ protected:
+  // By default the launch goes to a thread of its own, which native operators do not wait for: they then read memory
+  // that is not written yet.
+  void _DispatchLaunchTask() override { LaunchKernel(); }
+
+ private:
+  // Pointers are taken at the launch: before, memory is not allocated.
+  template <typename Kernel, typename... Args>
+  void Launch(const Kernel& kernel, const Args&... args) {
+    launch_ = [kernel, call = std::make_tuple(detail::WithoutOutput(args)...)]() {
+      std::apply([&kernel](const auto&... bound) { kernel(detail::HostArgument(bound)...); }, call);
+    };
+    Run(detail::InputsOf(args...), detail::OutputsOf(args...));
+  }
+
+  std::function<void()> launch_;
+};
+
+#endif  // CUSTOM_ASCEND_OP
+
+}  // namespace hyper_parallel

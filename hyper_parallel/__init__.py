@@ -1,0 +1,60 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Distributed custom operators: meshes, layouts, DTensors and the operators generated from ``specs/``.
+
+Importing this package loads neither a framework nor the operator library: names are resolved on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hyper_parallel import custom_ops
+    from hyper_parallel.core.dtensor.device_mesh import DeviceMesh, init_device_mesh
+    from hyper_parallel.core.dtensor.dtensor import DTensor, distribute_tensor
+    from hyper_parallel.core.dtensor.layout import Layout
+    from hyper_parallel.core.dtensor.placement_types import Partial, Replicate, Shard, StridedShard
+    from hyper_parallel.platform import get_platform
+
+__all__ = [
+    "DTensor",
+    "DeviceMesh",
+    "Layout",
+    "Partial",
+    "Replicate",
+    "Shard",
+    "StridedShard",
+    "custom_ops",
+    "distribute_tensor",
+    "get_platform",
+    "init_device_mesh",
+]
+
+_MODULE_OF = {
+    "DTensor": "hyper_parallel.core.dtensor.dtensor",
+    "DeviceMesh": "hyper_parallel.core.dtensor.device_mesh",
+    "Layout": "hyper_parallel.core.dtensor.layout",
+    "Partial": "hyper_parallel.core.dtensor.placement_types",
+    "Replicate": "hyper_parallel.core.dtensor.placement_types",
+    "Shard": "hyper_parallel.core.dtensor.placement_types",
+    "StridedShard": "hyper_parallel.core.dtensor.placement_types",
+    "distribute_tensor": "hyper_parallel.core.dtensor.dtensor",
+    "get_platform": "hyper_parallel.platform",
+    "init_device_mesh": "hyper_parallel.core.dtensor.device_mesh",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "custom_ops":
+        return importlib.import_module("hyper_parallel.custom_ops")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'hyper_parallel' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,133 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of an operator's arguments, called by generated code before anything is launched.
+
+Each takes the argument's name and value and raises with what was expected and what was given. Tensors may be plain or
+DTensors: the shape of a DTensor is the global one.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from hyper_parallel.core.dtensor.dtensor import DTensor
+from hyper_parallel.platform import get_platform
+
+INT64_MAX = 2**63 - 1
+HOST_DTYPES = ("float32", "float64")
+"""What the kernels on the host and the references take besides the NPU kernel's dtypes."""
+
+
+class ArgumentChecks:
+    """The checks of one operator; `op` is its name, for the messages."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+
+    def dims(self, name: str, tensor: Any, dims: str, expected: tuple[int | None, ...]) -> tuple[int, ...]:
+        """The shape of a tensor with the given dims; `expected` holds the extents that are known, else None."""
+        shape = getattr(tensor, "shape", None)
+        if shape is None:
+            raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
+        if len(shape) != len(expected):
+            words = ", ".join(dims.split())
+            self.fail(f"{name} should have the {len(expected)} dims ({words}), but got shape {tuple(shape)}")
+        for index, (extent, known) in enumerate(zip(shape, expected, strict=True)):
+            if known is not None and extent != known:
+                self.extent(name, index, dims.split()[index], extent, known)
+        return tuple(shape)
+
+    def extent(self, name: str, dim: int, dim_name: str, given: int, expected: int) -> None:
+        """One extent that follows from other dims."""
+        if given != expected:
+            self.fail(f"{dim_name} (dim {dim}) of {name} should be {expected}, but got {given}")
+
+    def rank(self, name: str, tensor: Any, *ranks: int) -> int:
+        """The number of dims of a tensor whose rank tells the format."""
+        given = len(getattr(tensor, "shape", ()))
+        if given not in ranks:
+            self.fail(f"{name} should have {' or '.join(str(rank) for rank in ranks)} dims, but got {given}")
+        return given
+
+    def dtype(self, name: str, tensor: Any, *allowed: str, host: bool = False) -> str:
+        """The dtype's name if it is one of `allowed`; with `host` also float32 and float64 for a tensor on the host."""
+        platform = get_platform()
+        if not hasattr(tensor, "dtype"):
+            raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
+        given = platform.dtype_name(tensor)
+        if given in allowed:
+            return given
+        on_host = host and platform.is_on_host(tensor.to_local() if isinstance(tensor, DTensor) else tensor)
+        if on_host and given in HOST_DTYPES:
+            return given
+        words = ", ".join(dict.fromkeys((*allowed, *HOST_DTYPES) if on_host else allowed))
+        raise TypeError(f"For {self.op}, {name} should have dtype {words}, but got {given}.")
+
+    def attribute(self, name: str, value: Any, kind: type) -> None:
+        """The type of an attribute; an int will do for a float, a bool not for an int."""
+        fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            got = f"{value!r} of type {type(value).__name__}"
+            raise TypeError(f"For {self.op}, {name} should be of type {kind.__name__}, but got {got}.")
+
+    def choice(self, name: str, value: Any, *choices: Any) -> None:
+        """One of an enumeration's values."""
+        if value not in choices:
+            words = ", ".join(repr(choice) for choice in choices)
+            wanted = f"be one of {words}" if len(choices) > 1 else f"be {words}"
+            self.fail(f"{name} should {wanted}, but got {value!r}")
+
+    def absent(self, name: str, value: Any, dim: str, form: str) -> None:
+        """An argument about a dim that the format does not have."""
+        if value is not None:
+            self.fail(f"{name} should be None in format {form}, which has no dim {dim}, but got {value!r}")
+
+    def host_lengths(self, name: str, value: Any) -> tuple[int, ...] | None:
+        """Document ends as integers on the host, from a list, a tensor or a DTensor; None stays None."""
+        if value is None:
+            return None
+        try:
+            return get_platform().host_integers(value.to_local() if isinstance(value, DTensor) else value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"For {self.op}, {name} should be cumulative document ends: {error}") from None
+
+    def document_ends(self, name: str, ends: Sequence[int] | None, dim: str, extent: int) -> None:
+        """Cumulative document ends without a leading zero: they do not decrease and end at the token count."""
+        if ends is None:
+            return
+        last = 0
+        for index, end in enumerate(ends):
+            if end < last:
+                self.fail(f"{name} should not decrease, but got {end} after {last} at index {index}: {_short(ends)}")
+            last = end
+        if not ends or last != extent:
+            self.fail(
+                f"{name} should end at {dim} = {extent}, the tokens of this data-parallel group, but got {_short(ends)}"
+            )
+
+    def same_documents(self, first: str, ends: Sequence[int] | None, second: str, others: Sequence[int] | None) -> None:
+        """Two lists of ends that speak of the same documents."""
+        if ends is not None and others is not None and len(ends) != len(others):
+            self.fail(f"{first} and {second} should have as many documents, but got {len(ends)} and {len(others)}")
+
+    def per_group(self, dim: str, extent: int, groups: int) -> int:
+        """The part of a packed dim that one data-parallel group holds."""
+        if extent % groups:
+            self.fail(f"{dim} should be divisible by the {groups} groups that shard it, but got {extent}")
+        return extent // groups
+
+    def require(self, condition: str, /, **values: Any) -> NoReturn:
+        """Raise for a requirement that does not hold; `values` are what its names stand for."""
+        got = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in values.items())
+        self.fail(f"{condition} is required, but got {got}")
+
+    def fail(self, message: str) -> NoReturn:
+        raise ValueError(f"For {self.op}, {message}.")
+
+
+def _short(ends: Sequence[int]) -> str:
+    """Document ends for a message: all if they are few."""
+    shown = [str(end) for end in ends[:8]]
+    return "[" + ", ".join(shown + (["..."] if len(ends) > len(shown) else [])) + "]"

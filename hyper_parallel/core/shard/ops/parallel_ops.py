@@ -1,0 +1,147 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The base of all distributed operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from hyper_parallel.core.dtensor.dtensor import DTensor
+from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.ops.layout_rule import Cut, Inference, LayoutRule
+from hyper_parallel.core.shard.ops.parallel_ops_register import register_distributed_op
+from hyper_parallel.platform import get_platform
+
+Implementation = Callable[..., Any]
+
+
+class DistributedOp:
+    """How one operator runs on DTensors: which layouts it takes, what runs on each rank, how the outputs lie.
+
+    A generated operator gives `rule`, `bind_arguments` and `check_arguments` and inherits the rest. One written by hand
+    may override `preprocess`, `infer_layout`, `get_expand_impl` and `wrap_output` instead.
+
+    Creating an instance registers it.
+
+    Args:
+        op_name: The name under which the dispatcher finds the operator.
+    """
+
+    rule: ClassVar[LayoutRule | None] = None
+    bind_arguments: ClassVar[Callable[..., tuple[Any, ...]] | None] = None
+    """Takes the call's arguments in any form and returns all of them in order, defaults filled in."""
+    check_arguments: ClassVar[Callable[..., None] | None] = None
+    """Takes the bound arguments and `groups`; raises for dtypes, global shapes, lengths and values that do not fit."""
+
+    def __init__(self, op_name: str) -> None:
+        self.op_name = op_name
+        register_distributed_op(op_name, self)
+
+    def preprocess(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Split a call into what runs on this rank and what its layout depends on.
+
+        Returns:
+            `(local_args, local_kwargs, cache_values)`: the call in the form the caller chose with local tensors in the
+            place of DTensors, and for each argument in order the Layout of a tensor or the value of an attribute.
+        """
+        rule = self._needed_rule("preprocess")
+        assert self.bind_arguments is not None
+        bound = self.bind_arguments(*args, **kwargs)
+        tensors = next(iter(rule.inputs.values()))
+        cache_values = tuple(
+            self._tensor_layout(name, value) if name in tensors else _layout_value(value)
+            for name, value in zip(rule.arguments, bound, strict=True)
+        )
+        local_args = tuple(_local(value) for value in args)
+        local_kwargs = {name: _local(value) for name, value in kwargs.items()}
+        return local_args, local_kwargs, cache_values
+
+    def infer_layout(self, cache_values: Sequence[Any]) -> tuple[tuple[Layout, ...], None]:
+        """The layouts of the outputs. ValueError if the operator does not take these input layouts."""
+        return self._infer(cache_values, "infer_layout").outputs, None
+
+    def get_expand_impl(
+        self,
+        func: Implementation,
+        infer_result: tuple[Any, ...],  # noqa: ARG002 - for operators that override this
+        cache_values: Sequence[Any],
+    ) -> Implementation | None:
+        """What runs on this rank instead of `func`; None if `func` itself does."""
+        if self.rule is None:
+            return None
+        cuts = self._infer(cache_values, "get_expand_impl").cuts
+        return _with_cuts(func, self.rule.arguments, cuts) if cuts else None
+
+    def groups(self, cache_values: Sequence[Any]) -> int:
+        """Number of data-parallel groups that have packed documents of their own."""
+        return 1 if self.rule is None else self._infer(cache_values, "groups").groups
+
+    def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], groups: int) -> None:
+        """Check dtypes, global shapes, lengths and values of one call, before anything is launched."""
+        if self.bind_arguments is not None and self.check_arguments is not None:
+            spread = {"data_parallel_groups": groups} if groups != 1 else {}
+            self.check_arguments(*self.bind_arguments(*args, **kwargs), **spread)
+
+    def wrap_output(self, output: Any, layouts: Sequence[Layout]) -> Any:
+        """Local outputs as DTensors: a tuple for several, else the one."""
+        if isinstance(output, tuple | list):
+            if len(output) != len(layouts):
+                raise RuntimeError(
+                    f"For {self.op_name}, {len(output)} outputs came back, but {len(layouts)} have layouts."
+                )
+            return tuple(DTensor.from_layout(item, layout) for item, layout in zip(output, layouts, strict=True))
+        if len(layouts) != 1:
+            raise RuntimeError(f"For {self.op_name}, one output came back, but {len(layouts)} have layouts.")
+        return DTensor.from_layout(output, layouts[0])
+
+    def _needed_rule(self, method: str) -> LayoutRule:
+        if self.rule is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} for {self.op_name} has neither a rule nor its own {method}."
+            )
+        return self.rule
+
+    def _infer(self, cache_values: Sequence[Any], method: str) -> Inference:
+        rule = self._needed_rule(method)
+        return rule.infer(self.op_name, dict(zip(rule.arguments, cache_values, strict=True)))
+
+    def _tensor_layout(self, name: str, value: Any) -> Layout | None:
+        if value is None:
+            return None
+        if isinstance(value, DTensor):
+            return value.layout
+        kind = "a plain tensor" if get_platform().is_tensor(value) else f"a {type(value).__name__}"
+        raise TypeError(
+            f"For {self.op_name}, {name} should be a DTensor because another argument is one, but got {kind}. "
+            f"Distribute it: distribute_tensor({name}, mesh, placements)."
+        )
+
+
+def _local(value: Any) -> Any:
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
+def _layout_value(value: Any) -> Any:
+    """What the layout may depend on of an argument that is no tensor: its value, or that lengths are given."""
+    return value if value is None or isinstance(value, str | int | float | bool) else True
+
+
+def _with_cuts(func: Implementation, arguments: tuple[str, ...], cuts: tuple[Cut, ...]) -> Implementation:
+    """`func` on arguments of which the replicated ones are cut to this rank's part first."""
+    narrow = get_platform().narrow
+    position = {name: index for index, name in enumerate(arguments)}
+
+    def cut(value: Any, part: Cut) -> Any:
+        length = value.shape[part.dim] // part.count
+        return narrow(value, part.dim, part.index * length, length)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        local_args, local_kwargs = list(args), dict(kwargs)
+        for part in cuts:
+            store: Any = local_kwargs if part.argument in local_kwargs else local_args
+            key: Any = part.argument if part.argument in local_kwargs else position[part.argument]
+            store[key] = cut(store[key], part)
+        return func(*local_args, **local_kwargs)
+
+    return run

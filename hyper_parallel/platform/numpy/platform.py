@@ -1,0 +1,106 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The NumPy platform."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from autograd.tracer import Box, isbox
+
+from hyper_parallel.platform.dtensor_base import DTensorBase
+from hyper_parallel.platform.numpy.function import Function
+from hyper_parallel.platform.numpy.virtual_ranks import current_world
+from hyper_parallel.platform.platform import Platform
+
+if TYPE_CHECKING:
+    from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+
+
+class NumpyPlatform(Platform):
+    """NumPy arrays, the ``autograd`` package, and the virtual ranks of ``run_ranks``."""
+
+    name: ClassVar[str] = "numpy"
+    Function: ClassVar[type] = Function
+    DTensorBase: ClassVar[type] = DTensorBase
+
+    @property
+    def custom_ops(self) -> type:
+        operators: type = self._from_custom_ops("custom_ops", "NumpyCustomOps")
+        return operators
+
+    def is_tensor(self, value: object) -> bool:
+        return isinstance(value, np.ndarray) or (isinstance(value, Box) and isinstance(value._value, np.ndarray | Box))
+
+    def dtype_name(self, value: Any) -> str:
+        return np.dtype(value.dtype).name
+
+    def is_on_host(self, tensor: Any) -> bool:  # noqa: ARG002 - NumPy knows no other place
+        return True
+
+    def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
+        return tensor[(slice(None),) * (dim % tensor.ndim) + (slice(start, start + length),)]
+
+    def zeros_like(self, tensor: Any) -> Any:
+        return np.zeros(tensor.shape, tensor.dtype)
+
+    @property
+    def rank(self) -> int:
+        return current_world()[1]
+
+    @property
+    def world_size(self) -> int:
+        return current_world()[0].size
+
+    def init_backend(self, device_type: str, world_size: int) -> None:  # noqa: ARG002 - run_ranks has made the world
+        if device_type != "cpu":
+            raise ValueError(f"device_type on the NumPy platform should be 'cpu', but got {device_type!r}")
+
+    def get_group(self, mesh: DeviceMesh, axis: int) -> tuple[int, ...]:
+        return mesh.get_rank_list_along_axis(axis)
+
+    def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
+        self.check_reducible(tensor, op)
+        parts = _exchange(tensor, mesh, axis, f"all_reduce({op})")
+        # 16-bit floats are summed in float32, in the order of the ranks.
+        wide = np.dtype(np.float32) if tensor.dtype.itemsize == 2 and tensor.dtype.kind in "fV" else tensor.dtype
+        total = parts[0].astype(wide)
+        for part in parts[1:]:
+            if op in ("sum", "avg"):
+                total = total + part.astype(wide)
+            else:
+                total = (np.maximum if op == "max" else np.minimum)(total, part.astype(wide))
+        if op == "avg":
+            total = total / np.asarray(len(parts), wide)
+        return np.asarray(total).astype(tensor.dtype)
+
+    def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        return np.concatenate(_exchange(tensor, mesh, axis, f"all_gather(dim={dim})"), axis=dim)
+
+
+def _exchange(tensor: Any, mesh: DeviceMesh, axis: int, what: str) -> list[Any]:
+    """Return the tensors of all ranks along the axis; raise on every one of them if they do not match."""
+    if isbox(tensor):
+        raise TypeError(f"{what} has no gradient by itself: differentiate DTensor.redistribute, which has one")
+    mesh.check_current_rank()
+    ranks = mesh.get_rank_list_along_axis(axis)
+    world, rank = current_world()
+    if max(ranks) >= world.size:
+        raise ValueError(
+            f"{what} over the ranks {ranks} of {mesh} needs them all, but the world has {world.size}; "
+            "run it inside run_ranks, on a mesh made there"
+        )
+    where = f"{what} over mesh axis {mesh.axis_names[axis]!r}"
+    # A copy, since the caller may change its tensor while slower ranks still read.
+    brought = world.exchange(ranks, rank, (what, np.array(tensor)), where)
+    facts = [(call, array.shape, array.dtype) for call, array in brought]
+    if any(fact != facts[0] for fact in facts):
+        listed = "; ".join(
+            f"rank {member} {call} of {shape} {dtype}"
+            for member, (call, shape, dtype) in zip(ranks, facts, strict=True)
+        )
+        raise ValueError(
+            f"{where} should be the same call with the same shape and dtype on every rank, but got: {listed}"
+        )
+    return [array for _, array in brought]

@@ -1,0 +1,159 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The interface that every framework implements."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+
+
+class Platform(ABC):
+    """Tensors, autograd, ranks and collectives of one framework. Obtained from ``get_platform()``."""
+
+    name: ClassVar[str]
+    Function: ClassVar[type]
+    """Base class of differentiable functions: static ``forward(ctx, *args)`` and ``backward(ctx, *grads)``."""
+    DTensorBase: ClassVar[type]
+    """Base class of DTensor: how the framework's own functions treat one."""
+
+    @property
+    @abstractmethod
+    def custom_ops(self) -> type:
+        """The class whose static methods are the operators of this platform."""
+
+    def load_kernel(self, op_name: str) -> Callable[..., Any]:
+        """Return the function that computes operator ``op_name`` on local tensors, arguments in API order."""
+        kernel: Callable[..., Any] = self._load_custom_op_kernel(op_name)
+        return kernel
+
+    @cached_property
+    def _load_custom_op_kernel(self) -> Callable[[str], Callable[..., Any]]:
+        load: Callable[[str], Callable[..., Any]] = self._from_custom_ops("custom_op_impl", "load_kernel")
+        return load
+
+    def _from_custom_ops(self, module: str, attribute: str) -> Any:
+        # On demand: the operators import the runtime, which needs the platform first.
+        path = f"hyper_parallel.platform.{self.name}.custom_ops.{module}"
+        return getattr(importlib.import_module(path), attribute)
+
+    def get_op_name(self, func: Any) -> str:
+        """Return the name under which ``func`` is looked up in the operator registry.
+
+        Raises:
+            TypeError: ``func`` has no name.
+        """
+        for attribute in ("name", "__name__"):
+            name = getattr(func, attribute, None)
+            if isinstance(name, str):
+                return name
+        raise TypeError(f"an operator should have a name, but {func!r} has neither .name nor .__name__")
+
+    @abstractmethod
+    def is_tensor(self, value: object) -> bool:
+        """Return whether ``value`` is a tensor of the framework itself (a DTensor is not)."""
+
+    @abstractmethod
+    def dtype_name(self, value: Any) -> str:
+        """Return the dtype of anything with ``.dtype``, as "float32", "bfloat16", "int64", ..."""
+
+    @abstractmethod
+    def is_on_host(self, tensor: Any) -> bool:
+        """Return whether a plain tensor lies in host memory."""
+
+    def host_integers(self, value: Any) -> tuple[int, ...]:
+        """Return a list, tuple or 1-D tensor of integers as Python integers.
+
+        Raises:
+            TypeError: ``value`` is something else, or its elements are not integers (bool is none).
+            ValueError: ``value`` is a tensor that is not 1-D.
+        """
+        if isinstance(value, list | tuple):
+            return tuple(_integer(element, value) for element in value)
+        if not self.is_tensor(value):
+            raise TypeError(f"expected a list, tuple or 1-D tensor of integers, but got {type(value).__name__}")
+        if value.ndim != 1:
+            raise ValueError(f"expected a 1-D tensor of integers, but got shape {tuple(value.shape)}")
+        dtype = self.dtype_name(value)
+        if not dtype.startswith(("int", "uint")):
+            raise TypeError(f"expected a tensor of integers, but got dtype {dtype}")
+        return tuple(self._to_host_list(value))
+
+    def _to_host_list(self, tensor: Any) -> list[int]:
+        elements: list[int] = tensor.tolist()
+        return elements
+
+    @abstractmethod
+    def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
+        """Return elements ``start .. start+length`` of dimension ``dim``, as a view where the framework has views."""
+
+    @abstractmethod
+    def zeros_like(self, tensor: Any) -> Any:
+        """Return zeros with the shape and dtype of ``tensor``."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """The number of this rank in the world."""
+
+    @property
+    @abstractmethod
+    def world_size(self) -> int:
+        """The number of ranks in the world."""
+
+    @property
+    def session(self) -> object:
+        """A hashable object that changes when communication groups made earlier have become invalid."""
+        return None
+
+    @abstractmethod
+    def init_backend(self, device_type: str, world_size: int) -> None:
+        """Make communication between ``world_size`` ranks possible. Does nothing if it is already.
+
+        Raises:
+            ValueError: the platform has no device of that type.
+            RuntimeError: the environment does not say how to reach the other ranks.
+        """
+
+    def create_groups(self, mesh: DeviceMesh) -> Any:  # noqa: ARG002 - only some platforms have groups to create
+        """Create whatever communication along the axes of ``mesh`` needs; called once, on every rank of the mesh."""
+        return None
+
+    @abstractmethod
+    def get_group(self, mesh: DeviceMesh, axis: int) -> Any:
+        """Return the framework's handle of the ranks along ``axis`` through this rank."""
+
+    @abstractmethod
+    def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
+        """Return the elementwise sum, avg, max or min (``op``) over the ranks along ``axis``, on every one of them.
+
+        Raises:
+            TypeError: sum or avg of bool, avg of integers.
+        """
+
+    @abstractmethod
+    def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        """Return the concatenation along ``dim`` of the tensors of the ranks along ``axis``, in their order."""
+
+    def check_reducible(self, tensor: Any, op: str) -> None:
+        """Raise TypeError if ``op`` has no meaning for the dtype of ``tensor``."""
+        dtype = self.dtype_name(tensor)
+        if (dtype == "bool" and op in ("sum", "avg")) or (dtype.startswith(("int", "uint")) and op == "avg"):
+            raise TypeError(
+                f"a {op} over ranks needs numbers that can be divided or added, but got a tensor of {dtype}"
+            )
+
+
+def _integer(element: object, value: object) -> int:
+    if type(element) is int:
+        return element
+    if isinstance(element, Integral) and not isinstance(element, bool):
+        return int(element)
+    raise TypeError(f"expected integers, but got {element!r} ({type(element).__name__}) in {value!r}")

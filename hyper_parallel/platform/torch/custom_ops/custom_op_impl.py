@@ -1,0 +1,54 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels and autograd functions on torch: the reference, on host memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from hyper_parallel import library
+
+
+def to_array(value: Any) -> Any:
+    """A tensor as an array on the host, sharing its memory where it can; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    host = value.detach().cpu()
+    if host.dtype is torch.bfloat16:  # NumPy has no bfloat16 of its own: same bits, another name
+        return host.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return host.numpy()
+
+
+def to_tensor(array: Any, device: torch.device) -> torch.Tensor:
+    """An array as a tensor on `device`."""
+    contiguous = np.ascontiguousarray(array).reshape(np.shape(array))
+    if contiguous.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(contiguous.view(np.int16)).view(torch.bfloat16).to(device)
+    return torch.from_numpy(contiguous).to(device)
+
+
+@functools.cache
+def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The function that computes an operator on tensors: arguments in API order, a tuple of outputs.
+
+    Raises:
+        LookupError: If the library has no operator of that name.
+    """
+    reference = library.operator(op_name).load_reference()
+
+    def kernel(*args: Any) -> tuple[torch.Tensor, ...]:
+        device = next((value.device for value in args if isinstance(value, torch.Tensor)), torch.device("cpu"))
+        outputs = reference(*(to_array(value) for value in args))
+        return tuple(to_tensor(output, device) for output in (outputs if isinstance(outputs, tuple) else (outputs,)))
+
+    return kernel
+
+
+def __getattr__(name: str) -> type:
+    return library.dfunction(name)

@@ -1,0 +1,136 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The torch platform."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+
+from hyper_parallel.platform.platform import Platform
+from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
+
+if TYPE_CHECKING:
+    from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+
+_BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}
+
+
+class TorchPlatform(Platform):
+    """Tensors, autograd and process groups of torch."""
+
+    name: ClassVar[str] = "torch"
+    Function: ClassVar[type] = torch.autograd.Function
+    DTensorBase: ClassVar[type] = TorchDTensorBase
+
+    @property
+    def custom_ops(self) -> type:
+        operators: type = self._from_custom_ops("custom_ops", "TorchCustomOps")
+        return operators
+
+    def get_op_name(self, func: Any) -> str:
+        if isinstance(func, torch._ops.OpOverload):
+            func = func.overloadpacket
+        return super().get_op_name(func)
+
+    def is_tensor(self, value: object) -> bool:
+        return isinstance(value, torch.Tensor)
+
+    def dtype_name(self, value: Any) -> str:
+        return str(value.dtype).removeprefix("torch.")
+
+    def is_on_host(self, tensor: Any) -> bool:
+        on_host: bool = tensor.device.type == "cpu"
+        return on_host
+
+    def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
+        return tensor.narrow(dim, start, length)
+
+    def zeros_like(self, tensor: Any) -> Any:
+        return torch.zeros_like(tensor)
+
+    @property
+    def rank(self) -> int:
+        return dist.get_rank() if _is_initialized() else _from_environment("RANK", 0)
+
+    @property
+    def world_size(self) -> int:
+        return dist.get_world_size() if _is_initialized() else _from_environment("WORLD_SIZE", 1)
+
+    @property
+    def session(self) -> object:
+        # Process groups end with the default group that they were made under.
+        return dist.group.WORLD if _is_initialized() else None
+
+    def init_backend(self, device_type: str, world_size: int) -> None:
+        if device_type not in _BACKENDS:
+            raise ValueError(f"device_type on torch should be one of {', '.join(_BACKENDS)}, but got {device_type!r}")
+        if _is_initialized():
+            return
+        backend = _BACKENDS[device_type]
+        missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+        if not missing:
+            dist.init_process_group(backend)
+        elif world_size == 1:
+            store = dist.HashStore()  # type: ignore[attr-defined]
+            dist.init_process_group(backend, store=store, rank=0, world_size=1)
+        else:
+            raise RuntimeError(
+                f"the environment variables {', '.join(missing)} are not set, so the {world_size} ranks cannot find "
+                "each other; start the ranks with torchrun, or call torch.distributed.init_process_group first"
+            )
+
+    def create_groups(self, mesh: DeviceMesh) -> Any:
+        ranks = torch.tensor(mesh.rank_list, dtype=torch.int).reshape(mesh.mesh_shape)
+        return dist.device_mesh.DeviceMesh(mesh.device_type, ranks, mesh_dim_names=mesh.mesh_dim_names)
+
+    def get_group(self, mesh: DeviceMesh, axis: int) -> Any:
+        if mesh.groups is None:
+            raise ValueError(
+                f"{mesh} was made with init_backend=False and only describes layouts; communication needs a mesh from "
+                "init_device_mesh(...) with init_backend=True, made on every rank"
+            )
+        return mesh.groups.get_group(axis)
+
+    def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
+        self.check_reducible(tensor, op)
+        group = self.get_group(mesh, axis)
+        if tensor.dtype == torch.bool:  # not every backend reduces bool
+            return _finished(functional.all_reduce(tensor.to(torch.uint8), op, group)).to(torch.bool)
+        # An average is a sum divided here: gloo has none of its own.
+        total = _finished(functional.all_reduce(tensor, "sum" if op == "avg" else op, group))
+        return total / mesh.mesh_shape[axis] if op == "avg" else total
+
+    def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        group = self.get_group(mesh, axis)
+        gathered = _finished(functional.all_gather_tensor(tensor.contiguous(), dim, group))
+        ranks = mesh.get_rank_list_along_axis(axis)
+        ascending = sorted(ranks)
+        if list(ranks) == ascending:
+            return gathered
+        # torch keeps the ranks of a group in ascending order, whatever order the mesh has.
+        parts = gathered.tensor_split(len(ranks), dim)
+        return torch.cat([parts[ascending.index(rank)] for rank in ranks], dim)
+
+
+def _finished(pending: Any) -> Any:
+    """Wait for a collective and return its result as a plain tensor, which kernels can read."""
+    wait: Any = functional.wait_tensor
+    return wait(pending)
+
+
+def _is_initialized() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def _from_environment(name: str, default: int) -> int:
+    word = os.environ.get(name, "")
+    if not word:
+        return default
+    if not word.isdecimal():
+        raise ValueError(f"the environment variable {name} should be a number, but is {word!r}")
+    return int(word)
