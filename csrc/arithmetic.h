@@ -4,6 +4,7 @@
 // Integer arithmetic of the spec language, which has Python's meaning also in C++.
 #pragma once
 
+#include <algorithm>  // std::min and std::max of a braced list
 #include <cstdint>
 #include <stdexcept>
 #include <string>

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "csrc/arithmetic.h"
 #include "ms_extension/api.h"
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/tensor_view.h"

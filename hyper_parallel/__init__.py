@@ -11,12 +11,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hyper_parallel import custom_ops
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh, init_device_mesh
     from hyper_parallel.core.dtensor.dtensor import DTensor, distribute_tensor
     from hyper_parallel.core.dtensor.layout import Layout
     from hyper_parallel.core.dtensor.placement_types import Partial, Replicate, Shard, StridedShard
     from hyper_parallel.platform import get_platform
+
+    from . import custom_ops
 
 __all__ = [
     "DTensor",

@@ -17,6 +17,7 @@ def derive_cpp(spec: Spec) -> CppPlan:
     form = spec.format
     return CppPlan(
         formats=tuple(cpp_format(spec, name, shape_of) for name in form.names),
+        launch_dims=tuple(launch_dims(spec)) if len(form.names) > 1 else (),
         shapes=shapes,
         outputs=tuple(
             CppShape(item.name, dtype_constant(item.dtype, item.dtype in spec.by_name), shape_of[item.name])
@@ -48,12 +49,17 @@ def cpp_format(spec: Spec, form: str, shape_of: dict[str, str]) -> CppFormat:
         dims = output.dims.per_format[form]
         used |= dict.fromkeys(name for dim in dims for name in dim.names if name in spec.dim_docs)
         shapes[shape_of[output.name]] = tuple(cpp(dim.expression) for dim in dims)
-    used |= dict.fromkeys(name for name in call_dims(spec) if name in spec.dim_docs)
-    sources = ((name, extent_source(spec, form, name)) for name in spec.dim_docs if name in used)
+    used |= dict.fromkeys(launch_dims(spec))
+    hoisted = launch_dims(spec) if len(spec.format.names) > 1 else []
+    sources = (
+        (name if name in hoisted else f"const int64_t {name}", extent_source(spec, form, name))
+        for name in spec.dim_docs
+        if name in used
+    )
     return CppFormat(
         name=form,
         test=format_test(spec, form),
-        dims=tuple((name, source) for name, source in sources if source),
+        dims=tuple((target, source) for target, source in sources if source),
         shapes=tuple(shapes.items()),
     )
 
@@ -67,8 +73,10 @@ def format_test(spec: Spec, form: str) -> str:
     return f"{tensor.name}.shape().size() == {len(tensor.dims.per_format[form])}"
 
 
-def call_dims(spec: Spec) -> list[str]:
-    return [name.id for argument in spec.kernel.call.arguments for name in names_in(argument)]
+def launch_dims(spec: Spec) -> list[str]:
+    """The dims that the kernel call names: the local extents, which it needs behind the branches."""
+    names = {name.id for argument in spec.kernel.call.arguments for name in names_in(argument)}
+    return [name for name in spec.dim_docs if name in names]
 
 
 def extent_source(spec: Spec, form: str, name: str) -> str:

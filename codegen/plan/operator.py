@@ -43,13 +43,14 @@ class CppFormat:
 
     name: str
     test: str  # empty if there is only one format
-    dims: tuple[tuple[str, str], ...]  # dim, where its extent is read
+    dims: tuple[tuple[str, str], ...]  # declaration or assignment of a dim, where its extent is read
     shapes: tuple[tuple[str, tuple[str, ...]], ...]  # shape variable, extents
 
 
 @dataclass(frozen=True)
 class CppPlan:
     formats: tuple[CppFormat, ...]
+    launch_dims: tuple[str, ...]  # dims that the launch uses, so declared before the branches
     shapes: tuple[str, ...]  # the shape variables, each declared once
     outputs: tuple[CppShape, ...]
     kernel: str

@@ -231,7 +231,8 @@ def check_kernel(spec: Spec, findings: Findings) -> None:
         if needed not in used and needed not in kernel.unused:
             message = f"'{needed}' does not reach the kernel"
             hint = "add it to the call, or to 'unused'"
-            findings.add("HP402", kernel.scalar.span, message, hint, [Note(at, "defined here")])
+            call = kernel.scalar.at(0, len(kernel.call.kernel))
+            findings.add("HP402", call, message, hint, [Note(at, "defined here")])
 
 
 def check_kernel_argument(argument: Expression, scalar: Scalar, findings: Findings) -> None:

@@ -38,8 +38,8 @@ CPP_KEYWORDS = frozenset(
 )
 CPP_TAKEN = frozenset(
     """std ms custom hyper_parallel cpu int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t main
-    NULL runner Output EmptyIfMissing ShapeVector OperatorRunner ThrowUnknownFormat FloorDiv FloorMod CeilDiv Factorial
-    Min Max""".split()
+    NULL runner m Output EmptyIfMissing kNoTensor kNoInts ShapeVector OperatorRunner ThrowUnknownFormat FloorDiv FloorMod
+    CeilDiv Factorial""".split()
 )
 PYTHON_TAKEN = frozenset(
     """self cls ctx math Any NoReturn Tensor Lengths DFunction DistributedOp LayoutRule ContextParallel ArgumentChecks

@@ -21,7 +21,7 @@ from ..spec.expression import (
     Not,
 )
 
-FUNCTIONS = {"fact": "Factorial", "min": "Min", "max": "Max", "cdiv": "CeilDiv"}
+FUNCTIONS = {"fact": "Factorial", "cdiv": "CeilDiv"}
 DIVISION = {"//": "FloorDiv", "%": "FloorMod"}
 TYPE_ID = {
     "bool": "kNumberTypeBool",
@@ -54,7 +54,7 @@ def dtype_constant(dtype: str, is_tensor: bool) -> str:
 def literal(value: str | int | float | bool | None) -> str:
     match value:
         case None:
-            return "std::nullopt"
+            return "kNoTensor"
         case bool():
             return "true" if value else "false"
         case str():
@@ -95,6 +95,8 @@ def cpp(node: Expression) -> str:
             return f"!{operand_of(operand)}"
         case Conditional(condition, then, otherwise):
             return f"{operand_of(condition)} ? {operand_of(then)} : {operand_of(otherwise)}"
+        case Call("min" | "max" as function, arguments):
+            return f"std::{function}({{{', '.join(cpp(argument) for argument in arguments)}}})"
         case Call(function, arguments):
             return f"{FUNCTIONS[function]}({', '.join(cpp(argument) for argument in arguments)})"
 

@@ -17,9 +17,11 @@ from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 def facts(mesh_shape, names=None, rank_list=None):
     mesh = init_device_mesh("cpu", mesh_shape, mesh_dim_names=names, rank_list=rank_list)
     axes = range(mesh.ndim)
-    return mesh.get_coordinate(), [mesh.get_rank_list_along_axis(axis) for axis in axes], [
-        mesh.get_local_rank(axis) for axis in axes
-    ]
+    return (
+        mesh.get_coordinate(),
+        [mesh.get_rank_list_along_axis(axis) for axis in axes],
+        [mesh.get_local_rank(axis) for axis in axes],
+    )
 
 
 # Rank r of a (2, 3) mesh: the ranks are 0 1 2 / 3 4 5.
@@ -88,7 +90,9 @@ def test_using_the_mesh_of_another_rank_is_refused():
 
     def ranks():
         if get_platform().rank == 1:
-            with pytest.raises(ValueError, match="rank 1 uses a mesh that was made on rank 0; every rank makes its own"):
+            with pytest.raises(
+                ValueError, match="rank 1 uses a mesh that was made on rank 0; every rank makes its own"
+            ):
                 mesh.check_current_rank()
 
     run_ranks(ranks, 2)

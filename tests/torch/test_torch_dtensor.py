@@ -8,10 +8,13 @@ import copy
 import io
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from ranks import run_gloo_ranks
+from ranks import ROOT, run_gloo_ranks
 
 pytest.importorskip("torch")
 
@@ -167,8 +170,11 @@ def check_torch_functions_go_to_the_dispatcher():
     import torch
     import torch.distributed as dist
 
-    from hyper_parallel import Shard, distribute_tensor, init_device_mesh
+    from hyper_parallel import Shard, distribute_tensor, get_platform, init_device_mesh
     from hyper_parallel.core.shard import _op_dispatch
+
+    library = torch.library.Library("hyper_parallel_test", "FRAGMENT")
+    library.define("npu_foo(Tensor x, int times) -> Tensor")
 
     class Recorder:
         def dispatch(self, func, args, kwargs):
@@ -183,6 +189,10 @@ def check_torch_functions_go_to_the_dispatcher():
         assert kwargs == {"alpha": 2}
         assert torch.add(torch.ones(4), d)[1][1] is d
         assert torch.add(input=torch.ones(4), other=d)[2]["other"] is d
+        for op in (torch.ops.hyper_parallel_test.npu_foo, torch.ops.hyper_parallel_test.npu_foo.default):
+            for func, args, kwargs in (op(d, 2), op(x=d, times=2)):
+                assert get_platform().get_op_name(func) == "npu_foo"
+                assert d in (*args, *kwargs.values())
     finally:
         _op_dispatch._OP_DISPATCHER = dispatcher
     with pytest.raises(TypeError, match=r"numpy.add does not take a DTensor"):
@@ -297,6 +307,33 @@ def test_four_ranks():
         "check_distribute_and_gather",
     )
     run_gloo_ranks(run_checks, 4, (*names, *ANYWHERE))
+
+
+def test_one_process_needs_no_launcher():
+    code = (
+        "import torch\n"
+        "from hyper_parallel import DTensor, Partial, init_device_mesh\n"
+        "local = torch.ones(2)\n"
+        "mesh = init_device_mesh('cpu', (1, 1))\n"
+        "assert torch.equal(DTensor.from_local(local, mesh, (Partial(), Partial())).full_tensor(), local)\n"
+        "torch.distributed.destroy_process_group()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=lone_environment(), cwd=ROOT)
+
+
+def test_an_incomplete_environment_is_named():
+    code = "from hyper_parallel import init_device_mesh; init_device_mesh('cpu', (2,))"
+    environment = {**lone_environment(), "WORLD_SIZE": "2", "RANK": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, timeout=60, env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert "MASTER_ADDR, MASTER_PORT are not set, so the 2 ranks cannot find each other" in ended.stderr
+
+
+def lone_environment():
+    launcher = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    kept = {name: value for name, value in os.environ.items() if name not in launcher}
+    return {**kept, "HYPER_PARALLEL_PLATFORM": "torch", "OMP_NUM_THREADS": "1"}
 
 
 def test_every_check_is_run():

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ class NumpyPlatform(Platform):
         return isinstance(value, np.ndarray) or (isinstance(value, Box) and isinstance(value._value, np.ndarray | Box))
 
     def dtype_name(self, value: Any) -> str:
-        return np.dtype(value.dtype).name
+        return _dtype_name(value.dtype)
 
     def is_on_host(self, tensor: Any) -> bool:  # noqa: ARG002 - NumPy knows no other place
         return True
@@ -77,6 +78,11 @@ class NumpyPlatform(Platform):
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         return np.concatenate(_exchange(tensor, mesh, axis, f"all_gather(dim={dim})"), axis=dim)
+
+
+@lru_cache(maxsize=256)
+def _dtype_name(dtype: Any) -> str:
+    return np.dtype(dtype).name  # put together by NumPy on every call
 
 
 def _exchange(tensor: Any, mesh: DeviceMesh, axis: int, what: str) -> list[Any]:

@@ -4,6 +4,7 @@
 // Host kernels of npu_example.cc: they only show what reached them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>

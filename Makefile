@@ -1,0 +1,61 @@
+# Everything runs in .venv/, which these targets make; PYTHON chooses its interpreter (3.10 or later).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest -q
+CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h generated/*/*.cc tests/cpp/*/*.h tests/cpp/*/*/*.h tests/cpp/*/*.cc)
+
+.PHONY: help ops check diff test test-slow test-all lint format benchmark clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "hpgen needs Python 3.10 or later: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/base.done: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing hpgen into $(VENV)/"
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/test.done: $(VENV)/base.done
+	@echo "installing torch and the test tools into $(VENV)/ (a few minutes the first time)"
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[torch,test,dev]'
+	@touch $@
+
+ops: $(VENV)/base.done ## set up and regenerate the operators: hpgen ops specs/
+	$(BIN)/hpgen ops specs/
+
+check: $(VENV)/base.done ## fail if generated/ is not what specs/ give
+	$(BIN)/hpgen ops specs/ --check
+
+diff: $(VENV)/base.done ## what regenerating would change
+	$(BIN)/hpgen ops specs/ --diff
+
+test: $(VENV)/test.done ## set up and run the quick tests, on NumPy and on torch
+	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m 'not slow' tests
+	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m 'not slow' tests/torch
+
+test-slow: $(VENV)/test.done ## the slow tests alone
+	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m slow tests
+
+test-all: test test-slow ## quick and slow tests
+
+lint: $(VENV)/test.done ## formatters, linters and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy codegen hyper_parallel generated specs/reference
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV)/test.done ## let the formatters rewrite hand-written files
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+benchmark: $(VENV)/base.done ## time the generator
+	$(BIN)/python benchmarks/codegen.py
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,94 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel holds everything that the installed tool and runtime need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import tomllib
+
+from tests.generator.spec_texts import LSE, lse_text, tree
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = {"hpgen": "codegen", "hpgen.templates": "templates", "hpgen.csrc": "csrc"} | {
+    "hyper_parallel": "hyper_parallel",
+    "hyper_parallel.generated": "generated",
+    "hyper_parallel.reference": "specs/reference",
+}
+OUTSIDE = """
+import json, sys
+import numpy as np
+import hyper_parallel
+from hyper_parallel import custom_ops
+from hyper_parallel.reference import dense_lightning_indexer
+
+assert not {"torch", "mindspore"} & set(sys.modules)
+q, k, w = (np.ones(shape, "f4") for shape in ((1, 2, 8, 128), (1, 2, 1, 128), (1, 2, 8)))
+print(json.dumps([custom_ops.NAME(q, k, w)[0].tolist(), hyper_parallel.__file__]))
+""".replace("NAME", LSE)
+
+
+def test_every_package_is_listed() -> None:
+    """setuptools cannot find packages across several roots, so pyproject lists them: the list must be complete."""
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    found = set()
+    for package, folder in FOLDERS.items():
+        for init in (ROOT / folder).rglob("__init__.py"):
+            parts = init.parent.relative_to(ROOT / folder).parts
+            found.add(".".join((package, *parts)))
+    assert listed == found
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for needed in (
+        "hpgen/spec/schema.json",
+        "hpgen/templates/api.py.j2",
+        "hpgen/csrc/runner.h",
+        "hpgen/csrc/cpu/dense_lightning_indexer.h",
+        "hyper_parallel/generated/build.json",
+        f"hyper_parallel/generated/{LSE}/{LSE}.cc",
+        "hyper_parallel/reference/dense_lightning_indexer.py",
+        "hyper_parallel/py.typed",
+    ):
+        assert needed in names
+    assert not [name for name in names if name.startswith(("tests", "benchmarks", "docs"))]
+
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    constraints = ["--constraint", str(ROOT / "constraints.txt")]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, *constraints, str(wheel)], check=True, capture_output=True, env=environment)
+
+    empty = tmp_path / "empty" / "specs"
+    empty.mkdir(parents=True)
+    (empty / f"{LSE}.yaml").write_text(lse_text())
+    command = [str(tmp_path / "venv" / "bin" / "hpgen"), "ops", "specs/"]
+    subprocess.run(command, cwd=empty.parent, check=True, capture_output=True, env=environment)
+    assert tree(empty.parent / "generated") == tree(ROOT / "generated")
+
+    result = subprocess.run(
+        [str(python), "-c", OUTSIDE],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment | {"HYPER_PARALLEL_PLATFORM": "numpy"},
+    )
+    assert result.returncode == 0, result.stderr
+    assert str(tmp_path / "venv") in result.stdout
