@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from .rules import RULES
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,14 @@ class Findings:
         """Take a diagnostic once: a part that two others refer to is read twice, but has one fault."""
         if diagnostic not in self.diagnostics:
             self.diagnostics.append(diagnostic)
+
+    def attempt(self, build: Callable[[], T]) -> T | None:
+        """Build one part; what is wrong with it is collected, and the part is None."""
+        try:
+            return build()
+        except SpecError as error:
+            self.extend(error)
+            return None
 
     def raise_if_any(self) -> None:
         if self.diagnostics:

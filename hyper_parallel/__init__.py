@@ -31,6 +31,7 @@ __all__ = [
     "distribute_tensor",
     "get_platform",
     "init_device_mesh",
+    "reduce_gradient",
 ]
 
 _MODULE_OF = {
@@ -44,6 +45,7 @@ _MODULE_OF = {
     "distribute_tensor": "hyper_parallel.core.dtensor.dtensor",
     "get_platform": "hyper_parallel.platform",
     "init_device_mesh": "hyper_parallel.core.dtensor.device_mesh",
+    "reduce_gradient": "hyper_parallel.core.shard.gradients",
 }
 
 

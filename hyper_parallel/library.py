@@ -24,6 +24,7 @@ class OperatorEntry:
         op: The operator's name.
         dfunction: The name of its autograd function's class.
         reference: `module:function` of its NumPy reference.
+        backward_reference: The same for its backward kernel; empty if it has none.
         outputs: How many outputs it has.
         sources: C++ sources in the library, with their content hashes.
         cpu_headers: Headers of its host kernels.
@@ -32,14 +33,10 @@ class OperatorEntry:
     op: str
     dfunction: str
     reference: str
+    backward_reference: str
     outputs: int
     sources: dict[str, str]
     cpu_headers: tuple[str, ...]
-
-    def load_reference(self) -> Callable[..., Any]:
-        """The NumPy function that computes the operator from its arguments in API order."""
-        module, function = self.reference.split(":")
-        return getattr(importlib.import_module(f"{REFERENCES}.{module}"), function)  # type: ignore[no-any-return]
 
     def load_dfunction(self) -> type:
         """The operator's autograd function."""
@@ -55,6 +52,7 @@ def operators() -> dict[str, OperatorEntry]:
             op=op,
             dfunction=body["dfunction"],
             reference=body["reference"],
+            backward_reference=body.get("backward_reference", ""),
             outputs=body["outputs"],
             sources=body["sources"],
             cpu_headers=tuple(body["cpu_headers"]),
@@ -70,6 +68,22 @@ def operator(op: str) -> OperatorEntry:
         known = ", ".join(sorted(operators()))
         raise LookupError(f"The operator library has no {op!r}; it has {known}.")
     return entry
+
+
+def reference(kernel: str) -> Callable[..., Any]:
+    """The NumPy function for a kernel: an operator's name, or that name with `_backward` behind it.
+
+    Raises:
+        LookupError: If the library has no such kernel.
+    """
+    op = kernel.removesuffix("_backward")
+    backward = kernel != op and kernel not in operators()
+    entry = operator(op if backward else kernel)
+    path = entry.backward_reference if backward else entry.reference
+    if not path:
+        raise LookupError(f"The operator {op!r} has no backward kernel.")
+    module, function = path.split(":")
+    return getattr(importlib.import_module(f"{REFERENCES}.{module}"), function)  # type: ignore[no-any-return]
 
 
 def dfunction(name: str) -> type:

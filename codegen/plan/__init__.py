@@ -3,13 +3,11 @@
 """What follows from a checked spec, worked out once for all templates."""
 
 from .derive import derive_library, derive_operator
-from .operator import CppPlan, LibraryPlan, OperatorPlan, OutputPlan, Parameter
+from .operator import LibraryPlan, OperatorPlan, Parameter
 
 __all__ = [
-    "CppPlan",
     "LibraryPlan",
     "OperatorPlan",
-    "OutputPlan",
     "Parameter",
     "derive_library",
     "derive_operator",

@@ -1,99 +1,314 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of the C++ runner."""
+"""The plan of the C++ file: a function for the operator and one for its backward kernel."""
 
 from __future__ import annotations
 
-from ..spec.expression import Expression, Name, names_in
-from ..spec.model import LengthsArgument, Spec
-from ..spec.names import snake_case
-from ..text.cpp_expression import cpp, dtype_constant, string
-from .operator import CppFormat, CppPlan, CppShape
+from collections.abc import Iterable, Sequence
+
+from ..spec.dims import Dim
+from ..spec.expression import Call, Expression, Literal, Name, names_in
+from ..spec.model import (
+    Argument,
+    Attribute,
+    BackwardCall,
+    Dims,
+    Launch,
+    LengthsArgument,
+    Output,
+    Spec,
+    Temporary,
+    TensorArgument,
+)
+from ..spec.names import camel_case, snake_case
+from ..text.cpp_expression import cpp, dtype_constant, dtype_of_attribute, string
+from .backward import COTANGENT, backward_names, cotangent, gradient, produced_gradients
+from .operator import CppFormat, CppFunction, CppLaunch, CppPlan, CppTensor
+
+ATTRIBUTE = {
+    "int": "int64_t",
+    "float": "double",
+    "bool": "bool",
+    "str": "const std::string&",
+    "dtype": "const std::string&",
+    "ints": "const std::vector<int64_t>&",
+}
+TENSOR = "const ms::Tensor&"
+OPTIONAL_TENSOR = "const std::optional<ms::Tensor>&"
 
 
-def derive_cpp(spec: Spec) -> CppPlan:
-    shape_of = shape_variables(spec)
-    shapes = tuple(dict.fromkeys(shape_of.values()))
-    form = spec.format
-    return CppPlan(
-        formats=tuple(cpp_format(spec, name, shape_of) for name in form.names),
-        launch_dims=tuple(launch_dims(spec)) if len(form.names) > 1 else (),
-        shapes=shapes,
-        outputs=tuple(
-            CppShape(item.name, dtype_constant(item.dtype, item.dtype in spec.by_name), shape_of[item.name])
-            for item in spec.outputs
+def derive_cpp(spec: Spec) -> CppPlan | None:
+    if spec.kernel is None:
+        return None
+    functions = [forward_function(spec)]
+    if isinstance(spec.backward, BackwardCall):
+        functions.append(backward_function(spec, spec.backward))
+    return CppPlan(tuple(functions), spec.kernel.cpu_header)
+
+
+def parameter_type(argument: Argument) -> str:
+    if isinstance(argument, TensorArgument):
+        return OPTIONAL_TENSOR if argument.optional else TENSOR
+    if isinstance(argument, LengthsArgument):
+        if argument.where == "device":
+            return OPTIONAL_TENSOR if argument.optional else TENSOR
+        vector = "std::vector<int64_t>"
+        return f"const std::optional<{vector}>&" if argument.optional else f"const {vector}&"
+    if argument.optional:
+        return "const std::optional<std::vector<int64_t>>&"
+    return ATTRIBUTE[argument.type]
+
+
+def forward_function(spec: Spec) -> CppFunction:
+    assert spec.kernel is not None
+    shapes = Shapes(spec, (*spec.outputs, *spec.kernel.temporaries), spec.kernel.launches)
+    tensors = [CppTensor(item.name, *shapes.allocation(item)) for item in shapes.tensors]
+    writer = LaunchWriter(spec, {item.name for item in shapes.tensors})
+    return CppFunction(
+        name=spec.op,
+        parameters=tuple(f"{parameter_type(item)} {item.name}" for item in spec.arguments),
+        declarations=shapes.declarations(),
+        formats=shapes.formats(),
+        unknown_format=shapes.unknown_format(),
+        tensors=tuple(tensors),
+        launches=writer.launches(spec.kernel.launches, camel_case(spec.op)),
+        returns=tuple(output.name for output in spec.outputs),
+    )
+
+
+def backward_function(spec: Spec, backward: BackwardCall) -> CppFunction:
+    shapes = Shapes(spec, backward.temporaries, backward.launches)
+    produced = produced_gradients(spec, backward)
+    tensors = [gradient_tensor(spec, name) for name in produced]
+    tensors += [CppTensor(item.name, *shapes.allocation(item)) for item in backward.temporaries]
+    writer = LaunchWriter(
+        spec, {gradient(spec, name) for name in produced} | {item.name for item in backward.temporaries}
+    )
+    returns = [gradient(spec, name) for name in produced]
+    return CppFunction(
+        name=f"{spec.op}_backward",
+        parameters=tuple(backward_parameter(spec, name) for name in backward_names(spec, backward)),
+        declarations=shapes.declarations(),
+        formats=shapes.formats(),
+        unknown_format=shapes.unknown_format(),
+        tensors=tuple(tensors),
+        launches=writer.launches(backward.launches, f"{camel_case(spec.op)}Backward"),
+        returns=tuple(
+            f"EmptyIfMissing({name})" if optional_tensor(spec, argument) else name
+            for name, argument in zip(returns, produced, strict=True)
         ),
-        kernel=spec.kernel.call.kernel,
-        cpu_kernel=snake_case(spec.kernel.call.kernel.removeprefix("aclnn")) if spec.kernel.cpu_header else "",
-        cpu_header=spec.kernel.cpu_header,
-        launch=tuple(launch_argument(spec, argument) for argument in spec.kernel.call.arguments),
-        format_selector=form.selector if form.kind == "attribute" else "",
-        format_words=", ".join(form.names),
     )
 
 
-def shape_variables(spec: Spec) -> dict[str, str]:
-    """One shape variable for all outputs of one shape, named after the first of them."""
-    variables: dict[str, str] = {}
-    first: dict[tuple[object, ...], str] = {}
-    for output in spec.outputs:
-        key = tuple(output.dims.per_format.items())
-        variables[output.name] = spec.fresh(f"{first.setdefault(key, output.name)}_shape")
-    return variables
+def optional_tensor(spec: Spec, name: str) -> bool:
+    argument = spec.by_name.get(name)
+    return isinstance(argument, TensorArgument) and argument.optional
 
 
-def cpp_format(spec: Spec, form: str, shape_of: dict[str, str]) -> CppFormat:
-    shapes: dict[str, tuple[str, ...]] = {}
-    used: dict[str, None] = {}
-    for output in spec.outputs:
-        dims = output.dims.per_format[form]
-        used |= dict.fromkeys(name for dim in dims for name in dim.names if name in spec.dim_docs)
-        shapes[shape_of[output.name]] = tuple(cpp(dim.expression) for dim in dims)
-    used |= dict.fromkeys(launch_dims(spec))
-    hoisted = launch_dims(spec) if len(spec.format.names) > 1 else []
-    sources = (
-        (name if name in hoisted else f"const int64_t {name}", extent_source(spec, form, name))
-        for name in spec.dim_docs
-        if name in used
-    )
-    return CppFormat(
-        name=form,
-        test=format_test(spec, form),
-        dims=tuple((target, source) for target, source in sources if source),
-        shapes=tuple(shapes.items()),
-    )
+def gradient_tensor(spec: Spec, name: str) -> CppTensor:
+    """A gradient has the shape and the dtype of its input, and is missing where the input is."""
+    if optional_tensor(spec, name):
+        return CppTensor(gradient(spec, name), "std::optional<ms::Tensor>", f"LikeIfPresent({name})")
+    return CppTensor(gradient(spec, name), "ms::Tensor", f"{name}.data_type(), {name}.shape()")
 
 
-def format_test(spec: Spec, form: str) -> str:
-    if len(spec.format.names) == 1:
-        return ""
-    if spec.format.kind == "attribute":
-        return f"{spec.format.selector} == {string(form)}"
-    tensor = next(tensor for tensor in spec.tensors if tensor.name == spec.format.selector)
-    return f"{tensor.name}.shape().size() == {len(tensor.dims.per_format[form])}"
+def backward_parameter(spec: Spec, name: str) -> str:
+    if name.startswith(COTANGENT):
+        return f"{TENSOR} {cotangent(spec, name.removeprefix(COTANGENT))}"
+    argument = spec.by_name.get(name)
+    return f"{parameter_type(argument) if argument else TENSOR} {name}"
 
 
-def launch_dims(spec: Spec) -> list[str]:
-    """The dims that the kernel call names: the local extents, which it needs behind the branches."""
-    names = {name.id for argument in spec.kernel.call.arguments for name in names_in(argument)}
-    return [name for name in spec.dim_docs if name in names]
+class Shapes:
+    """Shape inference in C++: named dims from the inputs, per format, and the shapes of the tensors to allocate."""
+
+    def __init__(self, spec: Spec, tensors: Sequence[Output | Temporary], launches: Iterable[Launch]) -> None:
+        self.spec = spec
+        self.tensors = tuple(tensors)
+        named = {name.id for launch in launches for item in launch.call.arguments for name in names_in(item)}
+        self.launch_dims = [name for name in spec.dim_docs if name in named]
+        self.variables = self.shape_variables()
+
+    def shape_variables(self) -> dict[str, str]:
+        """One variable for all tensors of one shape, named after the first; none for a shape of plain numbers."""
+        variables: dict[str, str] = {}
+        first: dict[tuple[object, ...], str] = {}
+        for item in self.tensors:
+            if not self.is_constant(item.dims):
+                resized = tuple(item.resize.items()) if isinstance(item, Output) else ()
+                key = (*item.dims.per_format.items(), *resized)
+                variables[item.name] = self.spec.fresh(f"{first.setdefault(key, item.name)}_shape")
+        return variables
+
+    def is_constant(self, dims: Dims) -> bool:
+        return all(isinstance(dim.expression, Literal) for found in dims.per_format.values() for dim in found)
+
+    def allocation(self, item: Output | Temporary) -> tuple[str, str]:
+        """The type of a tensor to allocate, and its dtype and shape."""
+        source = self.spec.by_name.get(item.dtype)
+        if isinstance(source, Attribute):
+            dtype = dtype_of_attribute(item.dtype)
+        else:
+            dtype = dtype_constant(item.dtype, source is not None)
+        shape = self.variables.get(item.name)
+        if shape is None:
+            dims = next(iter(item.dims.per_format.values()))
+            shape = "ShapeVector{" + ", ".join(str(literal_extent(dim)) for dim in dims) + "}"
+        return "ms::Tensor", f"{dtype}, {shape}"
+
+    @property
+    def branches(self) -> bool:
+        """Whether the formats differ in what has to be inferred."""
+        return len(self.spec.format.names) > 1 and bool(self.variables or self.launch_dims)
+
+    def declarations(self) -> tuple[str, ...]:
+        if not self.branches:
+            return ()
+        dims = [f"int64_t {name} = 0;" for name in self.launch_dims]
+        return (*dims, *(f"ShapeVector {name};" for name in dict.fromkeys(self.variables.values())))
+
+    def formats(self) -> tuple[CppFormat, ...]:
+        names = self.spec.format.names if self.branches else self.spec.format.names[:1]
+        if not (self.variables or self.launch_dims):
+            return ()
+        return tuple(CppFormat(self.test(name), self.statements(name)) for name in names)
+
+    def test(self, form: str) -> str:
+        if not self.branches:
+            return ""
+        if self.spec.format.kind == "attribute":
+            return f"{self.spec.format.selector} == {string(form)}"
+        dims = next(item.dims for item in self.spec.tensors if item.name == self.spec.format.selector)
+        return f"{self.spec.format.selector}.shape().size() == {len(dims.per_format[form])}"
+
+    def unknown_format(self) -> str:
+        """What happens behind the last branch."""
+        if not self.branches:
+            return ""
+        op, selector = string(self.spec.op), self.spec.format.selector
+        if self.spec.format.kind == "attribute":
+            words = string(", ".join(self.spec.format.names))
+            return f"ThrowUnknownFormat({op}, {string(selector)}, {selector}, {words});"
+        dims = next(item.dims for item in self.spec.tensors if item.name == selector)
+        ranks = string(" or ".join(str(len(dims.per_format[form])) for form in self.spec.format.names))
+        return f"ThrowUnknownRank({op}, {string(selector)}, {selector}, {ranks});"
+
+    def statements(self, form: str) -> tuple[str, ...]:
+        """Dims in the order of their declaration, then the shapes."""
+        used = {name for item in self.tensors if item.name in self.variables for name in self.names_of(item, form)}
+        lines = []
+        for name in self.spec.dim_docs:
+            source = extent_source(self.spec, form, name) if name in used | set(self.launch_dims) else ""
+            if source:
+                hoisted = self.branches and name in self.launch_dims
+                lines.append(f"{name} = {source};" if hoisted else f"const int64_t {name} = {source};")
+        done: set[str] = set()
+        for item in self.tensors:
+            variable = self.variables.get(item.name)
+            if variable and variable not in done:
+                done.add(variable)
+                lines += self.shape_lines(item, form, variable)
+        return tuple(lines)
+
+    def names_of(self, item: Output | Temporary, form: str) -> list[str]:
+        names = [name for dim in item.dims.per_format[form] for name in dim.names]
+        resize = item.resize.values() if isinstance(item, Output) else ()
+        return names + [name.id for extent in resize for name in names_in(extent)]
+
+    def shape_lines(self, item: Output | Temporary, form: str, variable: str) -> list[str]:
+        dims = item.dims.per_format[form]
+        declared = variable if self.branches else f"ShapeVector {variable}"
+        if not any(dim.is_rest for dim in dims):
+            return [f"{declared} = {{{', '.join(cpp(dim.expression) for dim in dims)}}};"]
+        first = next(index for index, dim in enumerate(dims) if dim.is_rest)
+        source, before, after = rest_source(self.spec, form)
+        parts = [braced(dims[:first]), f"Rest({source}, {before}, {after})", braced(dims[first + 1 :])]
+        lines = [f"{declared} = Joined({', '.join(parts)});"]
+        for axis, extent in item.resize.items() if isinstance(item, Output) else ():
+            attribute = self.spec.axes[axis].name
+            offset = f" - {before} + {first}" if before != first else ""
+            lines.append(f"{variable}[AxisOf({attribute}, {source}){offset}] = {cpp(extent)};")
+        return lines
+
+
+def literal_extent(dim: Dim) -> object:
+    assert isinstance(dim.expression, Literal)
+    return dim.expression.value
+
+
+def braced(dims: Sequence[Dim]) -> str:
+    return "{" + ", ".join(cpp(dim.expression) for dim in dims) + "}"
+
+
+def rest_source(spec: Spec, form: str) -> tuple[str, int, int]:
+    """The first tensor of any rank, and how many of its dims stand before and behind the rest."""
+    tensor = next(tensor for tensor in spec.tensors if tensor.dims.any_rank)
+    dims = tensor.dims.per_format[form]
+    first = next(index for index, dim in enumerate(dims) if dim.is_rest)
+    return tensor.name, first, len(dims) - first - 1
 
 
 def extent_source(spec: Spec, form: str, name: str) -> str:
-    """Where a dim's extent is read: the first required tensor that has it bare."""
-    for tensor in spec.tensors:
-        for index, dim in enumerate(tensor.dims.per_format[form]):
-            if dim.name == name and not tensor.optional:
-                return f"{tensor.name}.shape()[{index}]"
+    """Where a dim's extent is read: the axis that chooses it, the documents it counts, or a tensor that has it bare."""
+    if name in spec.axes:
+        source = rest_source(spec, form)[0]
+        return f"{source}.shape()[AxisOf({spec.axes[name].name}, {source})]"
+    for tensor in sorted(spec.tensors, key=lambda tensor: tensor.optional):
+        dims = tensor.dims.per_format[form]
+        for index, dim in enumerate(dims):
+            if dim.name == name:
+                access = f"{tensor.name}->shape()" if tensor.optional else f"{tensor.name}.shape()"
+                rest = next((place for place, other in enumerate(dims) if other.is_rest), len(dims))
+                return f"{access}[{access}.size() - {len(dims) - index}]" if index > rest else f"{access}[{index}]"
+    lengths = spec.counts.get(name)
+    if lengths and lengths.of in spec.bound(form):
+        access = "->" if lengths.optional else "."
+        size = f"{lengths.name}{access}shape()[0]" if lengths.where == "device" else f"{lengths.name}{access}size()"
+        return f"static_cast<int64_t>({size}){' - 1' if lengths.leading_zero else ''}"
     return ""
 
 
-def launch_argument(spec: Spec, argument: Expression) -> str:
-    """One argument of the launch: outputs and missing lengths are marked, the rest is an expression."""
-    if isinstance(argument, Name):
-        if argument.id in {output.name for output in spec.outputs}:
-            return f"Output({argument.id})"
-        item = spec.by_name.get(argument.id)
-        if isinstance(item, LengthsArgument) and item.optional:
-            return f"EmptyIfMissing({argument.id})"
-    return cpp(argument)
+class LaunchWriter:
+    """Kernel calls as C++: what is written is marked, the rest are expressions."""
+
+    def __init__(self, spec: Spec, written: set[str]) -> None:
+        self.spec = spec
+        self.written = written
+        self.ready: set[str] = set()  # temporaries that an earlier launch has written
+
+    def launches(self, launches: Sequence[Launch], class_name: str) -> tuple[CppLaunch, ...]:
+        """The last launch has the operator's own name; those before are named after their kernels."""
+        found = []
+        for index, launch in enumerate(launches):
+            kernel = launch.call.kernel.removeprefix("aclnn")
+            last = index == len(launches) - 1
+            runner = "runner" if last else f"{snake_case(kernel)}_runner"
+            found.append(
+                CppLaunch(
+                    runner_class=f"{class_name}Runner" if last else f"{class_name}{kernel}Runner",
+                    runner=runner,
+                    kernel=launch.call.kernel,
+                    cpu_kernel=snake_case(kernel) if self.spec.kernel and self.spec.kernel.cpu_header else "",
+                    arguments=tuple(self.argument(item) for item in launch.call.arguments),
+                )
+            )
+            self.ready |= {name.id for item in launch.call.arguments for name in names_in(item)} & self.written
+        return tuple(found)
+
+    def argument(self, node: Expression) -> str:
+        if isinstance(node, Name):
+            if node.id in self.written and (node.id not in self.ready or node.id in self.spec.output_by_name):
+                return f"Output({node.id})"
+            item = self.spec.by_name.get(node.id)
+            if isinstance(item, LengthsArgument) and item.optional and item.where == "host":
+                return f"EmptyIfMissing({node.id})" if item.missing == "empty" else node.id
+            if isinstance(item, Attribute) and item.type == "dtype":
+                return dtype_of_attribute(node.id)
+        if isinstance(node, Call) and node.function == "grad" and isinstance(node.arguments[0], Name):
+            name = node.arguments[0].id
+            if name in self.spec.by_name:
+                return f"Output({gradient(self.spec, name)})"
+        return cpp(node, self.name)
+
+    def name(self, identifier: str, is_grad: bool) -> str:
+        return cotangent(self.spec, identifier) if is_grad else identifier

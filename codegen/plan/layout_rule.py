@@ -4,37 +4,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..spec.dims import Dim
-from ..spec.model import Dims, Spec
-from ..text.python_expression import quoted
+from ..spec.model import ContextParallel, Dims, Spec
+from ..text.python_expression import python, quoted
 from ..text.python_layout import Group, Item, call, lay_out, strings
+from .facts import group_dims, group_values, visible_outputs
 
 
 def layout_rule(spec: Spec) -> str:
-    """`rule = LayoutRule(...)`, indented as a class attribute."""
-    context = spec.context_parallel
+    """`rule = LayoutRule(...)`, indented as a class attribute; fields at their defaults are left out."""
     items: list[Item] = [strings("arguments=", [item.name for item in spec.arguments])]
-    if spec.format.kind == "attribute":
-        items.append(f"format_argument={quoted(spec.format.selector)}")
-    if spec.format.kind == "rank":
-        items.append(f"format_rank={quoted(spec.format.selector)}")
+    if spec.format.kind != "fixed":
+        items.append(f"format_{spec.format.kind.replace('attribute', 'argument')}={quoted(spec.format.selector)}")
+    outputs = visible_outputs(spec)
     items.append(per_format(spec, "inputs=", {item.name: item.dims for item in spec.tensors}))
-    items.append(per_format(spec, "outputs=", {item.name: item.dims for item in spec.outputs}))
+    items.append(per_format(spec, "outputs=", {item.name: item.dims for item in outputs}))
     items.append(strings("shard=", spec.sharding.shard))
-    combine = {item.name: item.combine for item in spec.outputs if item.combine}
-    if combine:
-        entries = tuple(f"{quoted(name)}: {quoted(word)}" for name, word in combine.items())
-        items.append(Group("combine={", entries, "}"))
-    if context:
-        lengths = tuple(f"{quoted(dim)}: {quoted(name)}" for dim, name in context.lengths.items())
-        parts: list[Item] = [strings("query=", context.query), strings("key=", context.key)]
-        parts.append(f"mask={quoted(context.mask)}")
-        if lengths:
-            parts.append(Group("lengths={", lengths, "}"))
-        items.append(Group("context_parallel=ContextParallel(", tuple(parts), ")"))
+    items += mapping("combine=", {item.name: item.combine for item in outputs if item.combine})
+    if spec.sharding.reduce:
+        items.append(strings("reduce=", list(spec.sharding.reduce)))
+    items += groups("linear=", spec.sharding.linear)
+    items += groups("together=", spec.sharding.together)
+    items += mapping("axes=", {axis: attribute.name for axis, attribute in spec.axes.items()})
+    items += mapping("when=", {item.name: item.when for item in outputs if item.when})
+    items += names_per_format("group_values=", {form: group_values(spec, form) for form in spec.format.names})
+    items += names_per_format("packed=", {form: group_dims(spec, form) for form in spec.format.names})
+    if spec.context_parallel:
+        items.append(context_parallel(spec, spec.context_parallel))
     return lay_out(call("rule = LayoutRule", *items), 4)
+
+
+def context_parallel(spec: Spec, context: ContextParallel) -> Group:
+    parts: list[Item] = [strings("query=", context.query), strings("key=", context.key)]
+    parts.append(f"mask={quoted(python(context.mask))}")
+    parts += mapping("lengths=", context.lengths)
+    if context.ratio:
+        parts.append(strings("ratio=", [context.ratio.by, context.ratio.residual]))
+    positions = {item.name: item.positions for item in spec.tensors if item.positions}
+    parts += mapping("positions=", positions | {item.name: item.positions for item in spec.outputs if item.positions})
+    if context.requirements:
+        texts = tuple(quoted(item.text) for item in context.requirements)
+        parts.append(Group("require=(", texts, ")", is_tuple=True))
+    return Group("context_parallel=ContextParallel(", tuple(parts), ")")
+
+
+def mapping(prefix: str, entries: Mapping[str, str | None]) -> list[Item]:
+    """A dict of words, or nothing if it is empty."""
+    pairs = tuple(f"{quoted(name)}: {quoted(str(word))}" for name, word in entries.items())
+    return [Group(f"{prefix}{{", pairs, "}")] if pairs else []
+
+
+def groups(prefix: str, groups_of_names: Iterable[tuple[str, ...]]) -> list[Item]:
+    """A tuple of tuples of names, or nothing."""
+    inner = tuple(strings("", group) for group in groups_of_names)
+    return [Group(f"{prefix}(", inner, ")", is_tuple=True)] if inner else []
+
+
+def names_per_format(prefix: str, entries: Mapping[str, tuple[str, ...]]) -> list[Item]:
+    """format -> names, for the formats that have any."""
+    inner = tuple(strings(f"{quoted(form)}: ", names) for form, names in entries.items() if names)
+    return [Group(f"{prefix}{{", inner, "}")] if inner else []
 
 
 def per_format(spec: Spec, prefix: str, tensors: Mapping[str, Dims]) -> Group:
@@ -47,4 +78,4 @@ def per_format(spec: Spec, prefix: str, tensors: Mapping[str, Dims]) -> Group:
 
 
 def dims_entry(name: str, dims: tuple[Dim, ...]) -> Group:
-    return strings(f"{quoted(name)}: ", ["".join(dim.text.split()) for dim in dims])
+    return strings(f"{quoted(name)}: ", [dim.compact for dim in dims])

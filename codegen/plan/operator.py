@@ -18,7 +18,7 @@ class Parameter:
     keyword_only: bool
     python_type: str
     python_default: str
-    cpp_type: str
+    bound: str  # the expression that bind_arguments returns for it
     doc: str
 
 
@@ -29,66 +29,103 @@ class OutputPlan:
 
 
 @dataclass(frozen=True)
-class CppShape:
-    """How one output is allocated: its dtype and the variable that holds its shape."""
+class CppFormat:
+    """One branch of the shape inference: named dims from the inputs, then the shapes of what is allocated."""
 
-    name: str
-    dtype: str
-    shape: str
+    test: str  # empty if there is only one format
+    statements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class CppFormat:
-    """One branch of the shape inference: named dims from the inputs, then the output shapes."""
+class CppTensor:
+    """A tensor that a function allocates."""
 
     name: str
-    test: str  # empty if there is only one format
-    dims: tuple[tuple[str, str], ...]  # declaration or assignment of a dim, where its extent is read
-    shapes: tuple[tuple[str, tuple[str, ...]], ...]  # shape variable, extents
+    type: str
+    initial: str  # what stands in the brackets of its declaration
+
+
+@dataclass(frozen=True)
+class CppLaunch:
+    runner_class: str
+    runner: str  # the variable
+    kernel: str
+    cpu_kernel: str  # empty if there is no host kernel
+    arguments: tuple[str, ...]  # in the kernel's order
+
+
+@dataclass(frozen=True)
+class CppFunction:
+    """One exported function: parameters in API order, shapes, allocations, launches."""
+
+    name: str
+    parameters: tuple[str, ...]
+    declarations: tuple[str, ...]  # dims and shapes that the branches set
+    formats: tuple[CppFormat, ...]
+    unknown_format: str  # the statement for a format that is none
+    tensors: tuple[CppTensor, ...]
+    launches: tuple[CppLaunch, ...]
+    returns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CppPlan:
-    formats: tuple[CppFormat, ...]
-    launch_dims: tuple[str, ...]  # dims that the launch uses, so declared before the branches
-    shapes: tuple[str, ...]  # the shape variables, each declared once
-    outputs: tuple[CppShape, ...]
-    kernel: str
-    cpu_kernel: str  # empty if there is no host kernel
+    functions: tuple[CppFunction, ...]
     cpu_header: str
-    launch: tuple[str, ...]  # arguments in the kernel's order
-    format_selector: str
-    format_words: str
+
+
+@dataclass(frozen=True)
+class BackwardPlan:
+    """How the gradients come about.
+
+    `cotangents` are the parameters of backward(), one per returned output. `saved` and `kept` are what forward leaves:
+    tensors, and attributes of the context. `arguments` go to the backward kernel, which gives `produced`.
+    """
+
+    cotangents: tuple[str, ...]
+    optional_cotangents: tuple[tuple[str, str], ...]  # cotangent that may be missing, the saved output it is zeros of
+    refused: tuple[tuple[str, str], ...]  # output, cotangent that must be zero
+    saved: tuple[str, ...]
+    kept: tuple[str, ...]
+    arguments: tuple[str, ...]
+    produced: tuple[str, ...]
+    returns: tuple[tuple[str, str], ...]  # the gradient of each argument, and the argument
+    doc: str
 
 
 @dataclass(frozen=True)
 class OperatorPlan:
     op: str
+    names: tuple[str, ...]  # the operator's name and its aliases
     class_name: str  # the common part of the class names: NpuMhcPost
     spec_path: str
     summary: str
     doc: str
     note: str  # what follows from the sharding rule, for the docs
+    has_kernel: bool
     parameters: tuple[Parameter, ...]
-    outputs: tuple[OutputPlan, ...]
+    kernel_outputs: tuple[str, ...]  # every output, hidden ones too
+    outputs: tuple[OutputPlan, ...]  # those that are returned
+    conditional: tuple[str, str]  # the attribute that adds outputs, and how the ones before are returned; or empty
+    non_differentiable: tuple[str, ...]
+    backward: BackwardPlan | None
     check_body: str
     check_groups: bool  # whether packed documents are counted per data-parallel group
-    host_lengths: frozenset[str]
     rule: str
     uses_context_parallel: bool
-    reference: Reference
+    reference: Reference | None
+    backward_reference: Reference | None
+    sample: Reference | None
     torch_delegate: str
-    cpp: CppPlan
+    cpp: CppPlan | None
 
     @property
     def return_type(self) -> str:
+        if self.conditional[0]:
+            return "Any"
         if len(self.outputs) == 1:
             return "Tensor"
         return "tuple[" + ", ".join("Tensor" for _ in self.outputs) + "]"
-
-    @property
-    def output_names(self) -> str:
-        return ", ".join(output.name for output in self.outputs)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ..diagnostics import Findings, Note, Span, suggestion
-from . import check_sharding
-from .expression import Call, Expression, Literal, children, names_in
-from .model import DTYPES, Attribute, LengthsArgument, Output, Requirement, Spec, TensorArgument
+from . import check_kernel, check_sharding
+from .dims import REST, Dim
+from .expression import Expression, calls_in, names_in
+from .model import DTYPES, Attribute, Dims, LengthsArgument, Output, Requirement, Spec, TensorArgument
 from .names import fault, op_fault
 from .yaml_nodes import Scalar
+
+REQUIRE_FUNCTIONS = ("fact", "rank", "min", "max", "cdiv")
 
 
 def check_spec(spec: Spec) -> None:
@@ -25,16 +28,17 @@ def check_spec(spec: Spec) -> None:
         if isinstance(argument, TensorArgument):
             check_tensor(spec, argument, findings)
         elif isinstance(argument, LengthsArgument):
-            check_dim_name(spec, argument.of, argument.of_at, findings)
+            check_lengths(spec, argument, findings)
         else:
-            check_attribute(argument, findings)
+            check_attribute(spec, argument, findings)
     check_outputs(spec, findings)
     check_dims_used(spec, findings)
-    for requirement in spec.requirements:
+    context = spec.context_parallel
+    for requirement in (*spec.requirements, *(context.requirements if context else ())):
         check_requirement(spec, requirement, findings)
     findings.raise_if_any()
     check_sharding.check(spec, findings)
-    check_kernel(spec, findings)
+    check_kernel.check(spec, findings)
     findings.raise_if_any()
 
 
@@ -47,6 +51,7 @@ def check_names(spec: Spec, findings: Findings) -> None:
         *spec.dims_at.items(),
         *((argument.name, argument.at) for argument in spec.arguments),
         *((output.name, output.at) for output in spec.outputs),
+        *((temporary.name, temporary.at) for temporary in spec.temporaries),
     ]
     for name, at in named:
         reason = fault(name)
@@ -54,13 +59,18 @@ def check_names(spec: Spec, findings: Findings) -> None:
             findings.add("HP101", at, f"the name '{name}' {reason}", "choose another")
         if name in defined:
             note = Note(defined[name], "first defined here")
-            hint = "dims, arguments and outputs share one namespace"
+            hint = "dims, arguments, outputs and temporaries share one namespace"
             findings.add("HP104", at, f"the name '{name}' is defined twice", hint, [note])
         defined.setdefault(name, at)
     for name in spec.format.names:
         reason = fault(name)
         if reason:
             findings.add("HP101", spec.format.at, f"the format's name '{name}' {reason}")
+    for alias, at in spec.aliases_at.items():
+        if not alias.isidentifier():
+            findings.add("HP101", at, f"the alias '{alias}' is not an identifier")
+        elif alias == spec.op:
+            findings.add("HP104", at, f"'{alias}' is the operator's name already", "delete it")
 
 
 def check_format(spec: Spec, findings: Findings) -> None:
@@ -88,9 +98,9 @@ def check_format(spec: Spec, findings: Findings) -> None:
 def check_rank_format(spec: Spec, findings: Findings) -> None:
     form = spec.format
     tensor = spec.by_name.get(form.selector)
-    if not isinstance(tensor, TensorArgument) or tensor.optional:
+    if not isinstance(tensor, TensorArgument) or tensor.optional or tensor.dims.any_rank:
         hint = suggestion(form.selector, [tensor.name for tensor in spec.tensors])
-        findings.add("HP105", form.at, f"'{form.selector}' is not a required tensor", hint)
+        findings.add("HP105", form.at, f"'{form.selector}' is not a required tensor of a known rank", hint)
         return
     ranks = Counter(len(dims) for dims in tensor.dims.per_format.values())
     for rank, count in ranks.items():
@@ -118,66 +128,137 @@ def check_order(spec: Spec, findings: Findings) -> None:
 def check_tensor(spec: Spec, tensor: TensorArgument, findings: Findings) -> None:
     earlier = [other.name for other in spec.tensors[: spec.tensors.index(tensor)]]
     for dtype in tensor.dtypes:
-        check_dtype(dtype, earlier, tensor.at, findings)
-    for scalar, dims in zip(tensor.dims.scalars.values(), tensor.dims.per_format.values(), strict=True):
-        for dim in dims:
-            check_dim_expression(spec, dim.expression, scalar, findings)
+        check_dtype(dtype, earlier, tensor.dtype_at, findings)
+    check_dims(spec, tensor, "argument", findings)
+    check_positions(spec, tensor, findings)
 
 
-def check_dtype(dtype: str, tensors: list[str], at: Span, findings: Findings) -> None:
+def check_positions(spec: Spec, holder: TensorArgument | Output, findings: Findings) -> None:
+    keys = spec.context_parallel.key if spec.context_parallel else ()
+    if holder.positions and holder.positions not in keys:
+        message = f"the positions of '{holder.name}' are of '{holder.positions}', which is not a key dim"
+        findings.add(
+            "HP303", holder.at, message, suggestion(holder.positions, keys) or "name it under context_parallel"
+        )
+
+
+def check_dtype(dtype: str, tensors: Iterable[str], at: Span, findings: Findings) -> None:
     if dtype not in DTYPES and dtype not in tensors:
         hint = suggestion(dtype, [*DTYPES, *tensors])
         findings.add("HP203", at, f"'{dtype}' is neither a dtype nor a tensor defined before", hint)
 
 
-def check_dim_expression(spec: Spec, expression: Expression, scalar: Scalar, findings: Findings) -> None:
-    attributes = {argument.name: argument for argument in spec.attributes}
-    for name in names_in(expression):
-        if name.id in spec.dim_docs or (name.id in attributes and attributes[name.id].type == "int"):
-            continue
-        place = scalar.at(name.offset, len(name.id))
-        hint = suggestion(name.id, spec.dim_docs) or "declare it under 'dims:'"
-        findings.add("HP102", place, f"unknown dim '{name.id}' in '{scalar.text}'", hint)
+def check_dims(spec: Spec, holder: TensorArgument | Output, role: str, findings: Findings) -> None:
+    """Every name is declared, and every extent follows from what the inputs have bare."""
+    for form, dims in holder.dims.per_format.items():
+        scalar = holder.dims.scalars[form]
+        for dim in dims:
+            check_dim(spec, dim, scalar, findings)
+            for name in dim.names:
+                if name in spec.dim_docs and name not in spec.bound(form) and dim.name is None:
+                    message = f"the dim '{dim.text}' of {role} '{holder.name}' needs '{name}' in format {form}"
+                    findings.add("HP106", scalar.span, message, f"no input has the dim {name} there")
+                elif name in spec.dim_docs and name not in spec.bound(form):
+                    message = f"no input has the dim '{name}' of {role} '{holder.name}' in format {form}"
+                    findings.add("HP106", scalar.span, message, "an output's dims must follow from the inputs")
+            if dim.is_rest and not spec.has_any_rank:
+                findings.add("HP106", scalar.span, f"no input has '...', but {role} '{holder.name}' does")
 
 
-def check_dim_name(spec: Spec, name: str, at: Span, findings: Findings) -> None:
-    if name not in spec.dim_docs:
-        findings.add("HP102", at, f"unknown dim '{name}'", suggestion(name, spec.dim_docs))
+def check_dim(spec: Spec, dim: Dim, scalar: Scalar, findings: Findings) -> None:
+    if dim.is_rest:
+        return
+    integers = {attribute.name for attribute in spec.attributes if attribute.type == "int"}
+    for name in names_in(dim.expression):
+        if name.id not in spec.dim_docs and name.id not in integers:
+            place = scalar.at(name.offset, len(name.id))
+            hint = suggestion(name.id, spec.dim_docs) or "declare it under 'dims:'"
+            findings.add("HP102", place, f"unknown dim '{name.id}' in '{scalar.text}'", hint)
 
 
-def check_attribute(argument: Attribute, findings: Findings) -> None:
+def check_lengths(spec: Spec, lengths: LengthsArgument, findings: Findings) -> None:
+    for name in (lengths.of, lengths.count):
+        if name and name not in spec.dim_docs:
+            findings.add("HP102", lengths.of_at, f"unknown dim '{name}'", suggestion(name, spec.dim_docs))
+    if lengths.dtype not in ("int32", "int64"):
+        findings.add("HP203", lengths.at, f"document ends are int32 or int64, not '{lengths.dtype}'")
+    if lengths.where == "host" and lengths.dtype != "int64":
+        findings.add("HP203", lengths.at, "document ends on the host are int64", "delete 'dtype', or say where: device")
+    if lengths.where == "device" and lengths.missing == "empty":
+        message = "lengths on the device that are missing are no tensor at all"
+        findings.add("HP204", lengths.at, message, "say missing: absent, or nothing")
+
+
+def check_attribute(spec: Spec, argument: Attribute, findings: Findings) -> None:
+    at = argument.default_at or argument.at
     if argument.choices and argument.default is not None and argument.default not in argument.choices:
         listed = ", ".join(str(choice) for choice in argument.choices)
-        at = argument.default_at or argument.at
         findings.add("HP201", at, f"the default {argument.default} is not among the choices {listed}")
+    if argument.type == "dtype":
+        for value in (argument.default, *argument.choices):
+            if value is not None:
+                check_dtype(str(value), (), at, findings)
+    if argument.optional and argument.type != "ints":
+        message = f"'{argument.name}' is of type {argument.type}, which has no null value for a kernel"
+        findings.add("HP204", argument.at, message, "only tensors, lengths and ints may be optional; give a default")
+    if argument.optional and argument.default is not None:
+        findings.add("HP201", at, f"'{argument.name}' is optional, so its default is None", "delete one of the two")
+    if argument.axis:
+        check_axis(spec, argument, findings)
 
 
-def bound_dims(spec: Spec, form: str) -> set[str]:
-    """The dim names that some input has bare in this format: the ones whose extent is known."""
-    return {dim.name for tensor in spec.tensors for dim in tensor.dims.per_format[form] if dim.name}
+def check_axis(spec: Spec, argument: Attribute, findings: Findings) -> None:
+    if argument.type != "int":
+        findings.add("HP204", argument.at, f"'{argument.name}' chooses an axis and must be of type int")
+    if argument.axis not in spec.dim_docs:
+        hint = suggestion(argument.axis, spec.dim_docs) or "declare it under 'dims:'"
+        findings.add("HP102", argument.at, f"unknown dim '{argument.axis}'", hint)
+    if not any(tensor.dims.any_rank for tensor in spec.tensors):
+        message = f"'{argument.name}' chooses an axis, but no tensor has any number of dims"
+        findings.add("HP204", argument.at, message, "dims: ...")
 
 
 def check_outputs(spec: Spec, findings: Findings) -> None:
     tensors = [tensor.name for tensor in spec.tensors]
+    tensors += [attribute.name for attribute in spec.attributes if attribute.type == "dtype"]
     for output in spec.outputs:
         check_dtype(output.dtype, tensors, output.at, findings)
-        for form, dims in output.dims.per_format.items():
-            scalar = output.dims.scalars[form]
-            bound = bound_dims(spec, form) | {attribute.name for attribute in spec.attributes}
-            for dim in dims:
-                check_dim_expression(spec, dim.expression, scalar, findings)
-                for name in dim.names:
-                    if name in spec.dim_docs and name not in bound:
-                        message = f"no input has the dim '{name}' of output '{output.name}' in format {form}"
-                        findings.add("HP106", output.at, message, "an output's dims must follow from the inputs")
+        check_dims(spec, output, "output", findings)
+        check_positions(spec, output, findings)
+        for axis, extent in output.resize.items():
+            if axis not in spec.axes or not output.dims.any_rank:
+                hint = suggestion(axis, spec.axes) or "resize is for an axis that an attribute chooses"
+                findings.add("HP204", output.at, f"'{axis}' is no axis of '{output.name}' that can be resized", hint)
+            for name in names_in(extent):
+                if name.id not in spec.dim_docs and name.id not in spec.by_name:
+                    message = f"unknown name '{name.id}' in the extent of '{axis}'"
+                    findings.add("HP102", output.at, message, suggestion(name.id, [*spec.dim_docs, *spec.by_name]))
+        condition = spec.by_name.get(output.when)
+        if output.when and not (isinstance(condition, Attribute) and condition.type == "bool"):
+            message = f"'{output.when}' is not an attribute of type bool"
+            hint = suggestion(output.when, [item.name for item in spec.attributes if item.type == "bool"])
+            findings.add("HP103", output.at, message, hint)
+        counted = {name for form in spec.format.names for name in output.dims.bare(form)} & set(spec.counts)
+        if counted:
+            message = (
+                f"the output '{output.name}' has the number of documents as a dim, which no mesh axis can describe"
+            )
+            findings.add("HP301", output.at, message)
+    if all(output.hidden or output.when for output in spec.outputs):
+        findings.add(
+            "HP204", spec.outputs[0].at, "some output must be returned always", "an operator returns something"
+        )
 
 
 def all_dims(spec: Spec) -> Iterator[str]:
-    holders: Iterable[TensorArgument | Output] = (*spec.tensors, *spec.outputs)
+    holders: list[Dims] = [item.dims for item in spec.tensors]
+    holders += [item.dims for item in spec.temporaries]
+    holders += [output.dims for output in spec.outputs]
     for holder in holders:
-        for dims in holder.dims.per_format.values():
+        for dims in holder.per_format.values():
             for dim in dims:
                 yield from dim.names
+    yield from (*spec.axes, *spec.counts)
 
 
 def check_dims_used(spec: Spec, findings: Findings) -> None:
@@ -191,54 +272,15 @@ def check_requirement(spec: Spec, requirement: Requirement, findings: Findings) 
     known = {*spec.dim_docs, *spec.by_name}
     parts = [requirement.condition] + ([requirement.applies] if requirement.applies else [])
     for part in parts:
-        for name in names_in(part):
-            if name.id not in known:
-                place = requirement.scalar.at(name.offset, len(name.id))
-                findings.add("HP103", place, f"unknown name '{name.id}'", suggestion(name.id, known))
+        check_expression_names(part, known, requirement.scalar, findings)
         for call in calls_in(part):
-            if call.function not in ("fact", "rank", "min", "max", "cdiv"):
+            if call.function not in REQUIRE_FUNCTIONS:
                 place = requirement.scalar.at(call.offset, len(call.function))
                 findings.add("HP202", place, f"'{call.function}' has no meaning in 'require'")
 
 
-def calls_in(node: Expression) -> Iterator[Call]:
-    if isinstance(node, Call):
-        yield node
-    for child in children(node):
-        yield from calls_in(child)
-
-
-def check_kernel(spec: Spec, findings: Findings) -> None:
-    """Every argument and output reaches the kernel, or stands under `unused`."""
-    kernel = spec.kernel
-    known = {*spec.by_name, *(output.name for output in spec.outputs)}
-    used: set[str] = set()
-    for argument in kernel.call.arguments:
-        for name in names_in(argument):
-            used.add(name.id)
-            if name.id not in known and name.id not in spec.dim_docs:
-                place = kernel.scalar.at(name.offset, len(name.id))
-                hint = suggestion(name.id, known | set(spec.dim_docs))
-                findings.add("HP103", place, f"unknown name '{name.id}' in the kernel call", hint)
-        check_kernel_argument(argument, kernel.scalar, findings)
-    for unused, at in kernel.unused_at.items():
-        if unused not in spec.by_name:
-            findings.add("HP103", at, f"unknown argument '{unused}'", suggestion(unused, spec.by_name))
-        elif unused in used:
-            findings.add("HP402", at, f"'{unused}' is called unused, but the kernel call has it", "delete it here")
-    defined = [*((item.name, item.at) for item in spec.arguments), *((item.name, item.at) for item in spec.outputs)]
-    for needed, at in defined:
-        if needed not in used and needed not in kernel.unused:
-            message = f"'{needed}' does not reach the kernel"
-            hint = "add it to the call, or to 'unused'"
-            call = kernel.scalar.at(0, len(kernel.call.kernel))
-            findings.add("HP402", call, message, hint, [Note(at, "defined here")])
-
-
-def check_kernel_argument(argument: Expression, scalar: Scalar, findings: Findings) -> None:
-    for call in calls_in(argument):
-        if call.function not in ("fact", "min", "max", "cdiv"):
-            place = scalar.at(call.offset, len(call.function))
-            findings.add("HP401", place, f"'{call.function}' has no meaning in this kernel call")
-    if any(isinstance(part, Literal) and part.value is None for part in children(argument)):
-        findings.add("HP401", scalar.at(argument.offset), "None inside an expression has no meaning for a kernel")
+def check_expression_names(node: Expression, known: set[str], scalar: Scalar, findings: Findings) -> None:
+    for name in names_in(node):
+        if name.id not in known and name.id != REST:
+            place = scalar.at(name.offset, len(name.id))
+            findings.add("HP103", place, f"unknown name '{name.id}'", suggestion(name.id, known))

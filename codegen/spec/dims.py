@@ -14,20 +14,32 @@ from .yaml_nodes import Scalar
 
 @dataclass(frozen=True)
 class Dim:
-    """One dim of a tensor. `text` is what a message shows."""
+    """One dim of a tensor, or `...`: any number of dims. `text` is what a message shows."""
 
     expression: Expression
     text: str
 
     @property
+    def is_rest(self) -> bool:
+        return self.text == REST
+
+    @property
     def name(self) -> str | None:
         """The dim's name if it is bare, else None."""
-        return self.expression.id if isinstance(self.expression, Name) else None
+        return self.expression.id if isinstance(self.expression, Name) and not self.is_rest else None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names it uses, each once, in order."""
-        return tuple(dict.fromkeys(name.id for name in names_in(self.expression)))
+        return () if self.is_rest else tuple(dict.fromkeys(name.id for name in names_in(self.expression)))
+
+    @property
+    def compact(self) -> str:
+        """The text as one word."""
+        return "".join(self.text.split())
+
+
+REST = "..."
 
 
 def split_dims(scalar: Scalar) -> Iterator[tuple[str, int]]:
@@ -48,9 +60,14 @@ def split_dims(scalar: Scalar) -> Iterator[tuple[str, int]]:
 
 
 def parse_dims(scalar: Scalar) -> tuple[Dim, ...]:
-    """Parse `B S1 N*N (fact(N) + 1)` into dims."""
-    dims = []
+    """Parse `B S1 N*N (fact(N) + 1)` or `... C` into dims."""
+    dims: list[Dim] = []
     for text, offset in split_dims(scalar):
+        if text == REST:
+            if any(dim.is_rest for dim in dims):
+                raise SpecError(Diagnostic("HP202", scalar.at(offset, len(REST)), "'...' may stand once"))
+            dims.append(Dim(Name(REST), REST))
+            continue
         expression = parse_expression(scalar, text, offset)
         foreign = next(outside_dims(expression), None)
         if foreign is not None:

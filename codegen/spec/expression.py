@@ -17,6 +17,9 @@ from ..diagnostics import Diagnostic, SpecError, suggestion
 from .names import FUNCTIONS, LITERALS
 from .yaml_nodes import Scalar
 
+ADAPTERS = ("unflatten", "flatten", "unsqueeze", "transpose")
+"""The functions that give a tensor another shape."""
+
 LONGEST = 4000
 DEEPEST = 40
 
@@ -136,6 +139,14 @@ def names_in(node: Expression) -> Iterator[Name]:
         yield node
     for child in children(node):
         yield from names_in(child)
+
+
+def calls_in(node: Expression) -> Iterator[Call]:
+    """Every function call of the expression, outer ones first."""
+    if isinstance(node, Call):
+        yield node
+    for child in children(node):
+        yield from calls_in(child)
 
 
 def parse_python(text: str, scalar: Scalar, offset: int = 0) -> ast.expr:

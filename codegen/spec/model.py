@@ -17,9 +17,9 @@ from .yaml_nodes import Scalar
 
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 DTYPES = (*FLOATING, "int8", "int16", "int32", "int64", "uint8", "bool")
-AttributeType: TypeAlias = Literal["int", "float", "bool", "str"]
+AttributeType: TypeAlias = Literal["int", "float", "bool", "str", "dtype", "ints"]
 Combine: TypeAlias = Literal["sum", "max", "min", "same"]
-Value: TypeAlias = "int | float | bool | str"
+Value: TypeAlias = "int | float | bool | str | tuple[int, ...]"
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,15 @@ class Dims:
 
     per_format: Mapping[str, tuple[Dim, ...]]
     scalars: Mapping[str, Scalar] = field(compare=False, repr=False)
+
+    def bare(self, form: str) -> set[str]:
+        """The names that stand alone as a dim in a format."""
+        return {dim.name for dim in self.per_format[form] if dim.name}
+
+    @property
+    def any_rank(self) -> bool:
+        """Whether the tensor may have any number of dims."""
+        return any(dim.is_rest for dims in self.per_format.values() for dim in dims)
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,10 @@ class TensorArgument:
     dims: Dims
     optional: bool
     positional: bool
+    differentiable: bool
+    positions: str  # the key dim whose positions it holds, or empty
     at: Span = field(compare=False, repr=False)
+    dtype_at: Span = field(compare=False, repr=False)
 
     @property
     def required(self) -> bool:
@@ -56,6 +68,11 @@ class LengthsArgument:
     of: str
     optional: bool
     positional: bool
+    leading_zero: bool
+    where: Literal["host", "device"]
+    dtype: str  # of the tensor that a kernel on the device reads
+    missing: Literal["empty", "absent"]
+    count: str  # the dim that is the number of documents, or empty
     at: Span = field(compare=False, repr=False)
     of_at: Span = field(compare=False, repr=False)
 
@@ -66,21 +83,23 @@ class LengthsArgument:
 
 @dataclass(frozen=True)
 class Attribute:
-    """A plain value. `default` is None where the caller must give one."""
+    """A plain value. `default` is None where the caller must give one, unless it is `optional`."""
 
     name: str
     doc: str
     type: AttributeType
     default: Value | None
     choices: tuple[Value, ...]
+    optional: bool
     positional: bool
+    axis: str  # the dim that it chooses among those of a tensor of any rank, or empty
     at: Span = field(compare=False, repr=False)
     default_at: Span | None = field(compare=False, repr=False)
     choices_at: Span | None = field(compare=False, repr=False)
 
     @property
     def required(self) -> bool:
-        return self.default is None
+        return self.default is None and not self.optional
 
 
 Argument: TypeAlias = "TensorArgument | LengthsArgument | Attribute"
@@ -95,7 +114,11 @@ class Output:
     dtype: str
     dims: Dims
     like: str
+    resize: Mapping[str, Expression]
     combine: Combine | None
+    hidden: bool
+    when: str  # the attribute without which it is not returned, or empty
+    positions: str
     at: Span = field(compare=False, repr=False)
 
 
@@ -122,38 +145,102 @@ class Format:
 @dataclass(frozen=True)
 class Sharding:
     shard: tuple[str, ...]
+    linear: tuple[tuple[str, ...], ...]
+    reduce: Mapping[str, Literal["sum"]]
+    together: tuple[tuple[str, ...], ...]
     places: Mapping[str, Span] = field(compare=False, repr=False)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Every dim that may lie on mesh axes."""
+        return (*self.shard, *self.reduce)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Compressed keys: one key row for `by` tokens, and the argument that holds what is left over."""
+
+    by: str
+    residual: str
 
 
 @dataclass(frozen=True)
 class ContextParallel:
     query: tuple[str, ...]
     key: tuple[str, ...]
-    mask: Literal["causal", "full"]
+    mask: Expression  # the names causal and full, and expressions of them
     lengths: Mapping[str, str]  # packed dim -> lengths argument
+    ratio: Ratio | None
+    requirements: tuple[Requirement, ...]
+    mask_scalar: Scalar = field(compare=False, repr=False)
     places: Mapping[str, Span] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Temporary:
+    """A tensor that only the kernels see."""
+
+    name: str
+    dtype: str
+    dims: Dims
+    at: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel call of a spec, with the text it was read from."""
+
     call: KernelCall
+    scalar: Scalar = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    launches: tuple[Launch, ...]
+    temporaries: tuple[Temporary, ...]
     cpu_header: str  # empty if there is no host kernel
     unused: tuple[str, ...]
-    scalar: Scalar = field(compare=False, repr=False)
     unused_at: Mapping[str, Span] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
+class Precomputed:
+    """The forward kernel's outputs are gradients already, to be multiplied by the incoming gradient of `cotangent`."""
+
+    gradients: Mapping[str, str]  # input -> output
+    cotangent: str  # an output; empty: ignored
+    at: Span = field(compare=False, repr=False)
+    places: Mapping[str, Span] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BackwardCall:
+    """A second kernel computes the gradients."""
+
+    launches: tuple[Launch, ...]
+    temporaries: tuple[Temporary, ...]
+    grads_unused: Literal["ignored", "error"] | None
+    at: Span = field(compare=False, repr=False)
+
+
+Backward: TypeAlias = "Precomputed | BackwardCall | None"
+
+
+@dataclass(frozen=True)
 class Reference:
-    """The NumPy oracle: `module` under specs/reference/, and its function."""
+    """A NumPy function: `module` under specs/reference/, and its name."""
 
     module: str
     function: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.function}"
 
 
 @dataclass(frozen=True)
 class Spec:
     op: str
+    aliases: tuple[str, ...]
     summary: str
     doc: str
     format: Format
@@ -163,12 +250,16 @@ class Spec:
     requirements: tuple[Requirement, ...]
     sharding: Sharding
     context_parallel: ContextParallel | None
-    kernel: Kernel
-    reference: Reference
+    backward: Backward
+    kernel: Kernel | None  # None: the platform has the operator, only its layout rule is described
+    reference: Reference | None
+    backward_reference: Reference | None
+    sample: Reference | None
     torch_delegate: str  # empty if the torch entry point runs the kernel itself
     source: Source = field(compare=False, repr=False)
     op_at: Span = field(compare=False, repr=False)
     dims_at: Mapping[str, Span] = field(compare=False, repr=False)
+    aliases_at: Mapping[str, Span] = field(compare=False, repr=False)
 
     @cached_property
     def tensors(self) -> tuple[TensorArgument, ...]:
@@ -182,12 +273,44 @@ class Spec:
     def attributes(self) -> tuple[Attribute, ...]:
         return tuple(argument for argument in self.arguments if isinstance(argument, Attribute))
 
-    def fresh(self, name: str) -> str:
-        """`name`, with underscores behind it if an argument, dim or output has it already."""
-        while name in self.by_name or name in self.dim_docs or any(name == output.name for output in self.outputs):
-            name += "_"
-        return name
-
     @cached_property
     def by_name(self) -> Mapping[str, Argument]:
         return {argument.name: argument for argument in self.arguments}
+
+    @cached_property
+    def output_by_name(self) -> Mapping[str, Output]:
+        return {output.name: output for output in self.outputs}
+
+    @cached_property
+    def temporaries(self) -> tuple[Temporary, ...]:
+        """Those of the forward and of the backward kernels."""
+        forward = self.kernel.temporaries if self.kernel else ()
+        return (*forward, *(self.backward.temporaries if isinstance(self.backward, BackwardCall) else ()))
+
+    @cached_property
+    def axes(self) -> Mapping[str, Attribute]:
+        """Dim names that an attribute chooses: the name -> the attribute."""
+        return {attribute.axis: attribute for attribute in self.attributes if attribute.axis}
+
+    @cached_property
+    def counts(self) -> Mapping[str, LengthsArgument]:
+        """Dim names that are a number of documents: the name -> the lengths."""
+        return {lengths.count: lengths for lengths in self.lengths if lengths.count}
+
+    def bound(self, form: str) -> set[str]:
+        """The dim names whose extent the inputs give in a format."""
+        bare = {name for tensor in self.tensors for name in tensor.dims.bare(form)}
+        present = {name for name, lengths in self.counts.items() if lengths.of in bare}
+        return bare | present | set(self.axes)
+
+    @cached_property
+    def has_any_rank(self) -> bool:
+        """Whether some input has any number of dims, so that `...` has a meaning."""
+        return any(tensor.dims.any_rank for tensor in self.tensors)
+
+    def fresh(self, name: str) -> str:
+        """`name`, with underscores behind it if an argument, dim or output has it already."""
+        taken = {*self.by_name, *self.dim_docs, *self.output_by_name, *(item.name for item in self.temporaries)}
+        while name in taken:
+            name += "_"
+        return name

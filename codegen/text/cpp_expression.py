@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ..spec.expression import (
     Binary,
@@ -51,6 +52,11 @@ def dtype_constant(dtype: str, is_tensor: bool) -> str:
     return f"{dtype}.data_type()" if is_tensor else f"ms::TypeId::{TYPE_ID[dtype]}"
 
 
+def dtype_of_attribute(name: str) -> str:
+    """The TypeId of the dtype that an attribute names."""
+    return f"DtypeOf({name})"
+
+
 def literal(value: str | int | float | bool | None) -> str:
     match value:
         case None:
@@ -68,48 +74,97 @@ def literal(value: str | int | float | bool | None) -> str:
             return f"int64_t{{{value}}}"
 
 
-def cpp(node: Expression) -> str:
-    """The expression as C++ source; every compound operand is bracketed, so precedence never matters."""
-    match node:
-        case Name(identifier):
-            return identifier
-        case Literal(value):
-            return literal(value)
-        case Negative(operand):
-            return f"-{operand_of(operand)}"
-        case Binary(operator, left, right):
-            if operator in DIVISION:
-                return f"{DIVISION[operator]}({cpp(left)}, {cpp(right)})"
-            return f"{operand_of(left)} {operator} {operand_of(right)}"
-        case Comparison(operators, terms):
-            pairs = zip(terms, operators, terms[1:], strict=False)
-            return " && ".join(f"{compared(left)} {operator} {compared(right)}" for left, operator, right in pairs)
-        case Membership(term, choices, negated):
-            operator, joint = ("!=", " && ") if negated else ("==", " || ")
-            return joint.join(f"{compared(term)} {operator} {compared(choice)}" for choice in choices)
-        case IsNone(term, negated):
-            return f"{'' if negated else '!'}{operand_of(term)}.has_value()"
-        case Logical(operator, terms):
-            return f" {'&&' if operator == 'and' else '||'} ".join(operand_of(term) for term in terms)
-        case Not(operand):
-            return f"!{operand_of(operand)}"
-        case Conditional(condition, then, otherwise):
-            return f"{operand_of(condition)} ? {operand_of(then)} : {operand_of(otherwise)}"
-        case Call("min" | "max" as function, arguments):
-            return f"std::{function}({{{', '.join(cpp(argument) for argument in arguments)}}})"
-        case Call(function, arguments):
-            return f"{FUNCTIONS[function]}({', '.join(cpp(argument) for argument in arguments)})"
+def plain_name(identifier: str, is_grad: bool) -> str:
+    """A name as it is; a gradient has no name of its own here."""
+    return f"grad_{identifier}" if is_grad else identifier
 
 
-def operand_of(node: Expression) -> str:
-    text = cpp(node)
-    return text if isinstance(node, Name | Literal | Call) else f"({text})"
+class CppPrinter:
+    """Prints expressions; `name` maps a name, and whether its gradient is meant, to a variable.
+
+    Every compound operand is bracketed, so precedence never matters.
+    """
+
+    def __init__(self, name: Callable[[str, bool], str]) -> None:
+        self.name = name
+
+    def text(self, node: Expression) -> str:
+        match node:
+            case Name(identifier):
+                return self.name(identifier, False)
+            case Literal(value):
+                return literal(value)
+            case Negative(operand):
+                return f"-{self.operand(operand)}"
+            case Binary(operator, left, right):
+                if operator in DIVISION:
+                    return f"{DIVISION[operator]}({self.text(left)}, {self.text(right)})"
+                return f"{self.operand(left)} {operator} {self.operand(right)}"
+            case Comparison(operators, terms):
+                pairs = zip(terms, operators, terms[1:], strict=False)
+                return " && ".join(f"{self.compared(a)} {operator} {self.compared(b)}" for a, operator, b in pairs)
+            case Membership(term, choices, negated):
+                operator, joint = ("!=", " && ") if negated else ("==", " || ")
+                return joint.join(f"{self.compared(term)} {operator} {self.compared(choice)}" for choice in choices)
+            case IsNone(term, negated):
+                return f"{'' if negated else '!'}{self.operand(term)}.has_value()"
+            case Logical(operator, terms):
+                return f" {'&&' if operator == 'and' else '||'} ".join(self.operand(term) for term in terms)
+            case Not(operand):
+                return f"!{self.operand(operand)}"
+            case Conditional(condition, then, otherwise):
+                return f"{self.operand(condition)} ? {self.operand(then)} : {self.operand(otherwise)}"
+            case Call():
+                return self.call(node)
+
+    def call(self, node: Call) -> str:
+        arguments = [self.text(argument) for argument in node.arguments]
+        match node:
+            case Call("min" | "max"):
+                return f"std::{node.function}({{{', '.join(arguments)}}})"
+            case Call("grad", (Name(identifier),)):
+                return self.name(identifier, True)
+            case Call("i32"):
+                return f"static_cast<int32_t>({arguments[0]})"
+            case Call("rank"):
+                return f"static_cast<int64_t>({arguments[0]}.shape().size())"
+            case Call("ints", (Literal(None),)):
+                return "kNoInts"
+            case Call("ints"):
+                return f"std::vector<int64_t>{{{', '.join(self.number(item) for item in node.arguments)}}}"
+            case Call("unflatten"):
+                axis, *extents = node.arguments[1:]
+                sizes = ", ".join(self.number(item) for item in extents)
+                return f"Unflatten({arguments[0]}, {self.number(axis)}, {{{sizes}}})"
+            case Call("flatten" | "unsqueeze" | "transpose"):
+                axes = ", ".join(self.number(item) for item in node.arguments[1:])
+                return f"{node.function.capitalize()}({arguments[0]}, {axes})"
+            case _:
+                return f"{FUNCTIONS[node.function]}({', '.join(arguments)})"
+
+    def number(self, node: Expression) -> str:
+        """An integer where the type is known already."""
+        match node:
+            case Literal(value) if isinstance(value, int):
+                return str(value)
+            case Negative(Literal(value)) if isinstance(value, int):
+                return f"-{value}"
+            case _:
+                return self.text(node)
+
+    def operand(self, node: Expression) -> str:
+        text = self.text(node)
+        return text if isinstance(node, Name | Literal | Call) else f"({text})"
+
+    def compared(self, node: Expression) -> str:
+        """One side of a comparison: a string literal compares with std::string, an integer needs no type."""
+        if isinstance(node, Literal) and isinstance(node.value, str):
+            return string(node.value)
+        if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
+            return str(node.value)
+        return self.operand(node)
 
 
-def compared(node: Expression) -> str:
-    """One side of a comparison: a string literal compares with std::string as it is, an integer needs no type."""
-    if isinstance(node, Literal) and isinstance(node.value, str):
-        return string(node.value)
-    if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
-        return str(node.value)
-    return operand_of(node)
+def cpp(node: Expression, name: Callable[[str, bool], str] = plain_name) -> str:
+    """The expression as C++ source."""
+    return CppPrinter(name).text(node)

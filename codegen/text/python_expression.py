@@ -28,7 +28,7 @@ ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 FUNCTIONS = {"fact": "math.factorial", "min": "min", "max": "max"}
 
 
-def literal(value: str | int | float | bool | None) -> str:
+def literal(value: str | int | float | bool | tuple[int, ...] | None) -> str:
     """A value as Python source, in double quotes and with INT64_MAX and inf as words."""
     if isinstance(value, str):
         return quoted(value)

@@ -24,7 +24,7 @@ def bind_arguments(
     pre_tokens: int = INT64_MAX,
     next_tokens: int = INT64_MAX,
 ) -> tuple[Any, ...]:
-    """All arguments in the order of the call, defaults filled in, lengths as integers on the host."""
+    """All arguments in the order of the call, defaults filled in, in the form that kernels take."""
     return (
         query_index,
         key_index,
@@ -130,6 +130,7 @@ class NpuDenseLightningIndexerSoftmaxLseDistributedOp(DistributedOp):
             "TND": {"softmax_max": ("N2", "T1"), "softmax_sum": ("N2", "T1")},
         },
         shard=("B", "S1", "T1", "T2"),
+        packed={"TND": ("T2",)},
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),

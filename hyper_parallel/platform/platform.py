@@ -26,7 +26,7 @@ class Platform(ABC):
 
     @property
     @abstractmethod
-    def custom_ops(self) -> type:
+    def custom_ops(self) -> Any:
         """The class whose static methods are the operators of this platform."""
 
     def load_kernel(self, op_name: str) -> Callable[..., Any]:
@@ -93,6 +93,14 @@ class Platform(ABC):
     @abstractmethod
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         """Return elements ``start .. start+length`` of dimension ``dim``, as a view where the framework has views."""
+
+    @abstractmethod
+    def scaled(self, tensor: Any, factor: Any) -> Any:
+        """Return ``tensor * factor`` in the dtype of ``tensor``; the factor is a tensor of one element."""
+
+    @abstractmethod
+    def integer_tensor(self, values: Any, dtype: str, like: Any) -> Any:
+        """Return integers (a list, tuple or tensor) as a 1-D tensor of ``dtype`` on the device of ``like``."""
 
     @abstractmethod
     def zeros_like(self, tensor: Any) -> Any:

@@ -23,6 +23,7 @@ from hyper_parallel import (
     get_platform,
     init_device_mesh,
 )
+from hyper_parallel.platform.numpy.custom_ops.custom_op_impl import NpuDenseLightningIndexerSoftmaxLseDFunction as Lse
 from hyper_parallel.platform.numpy.platform import NumpyPlatform
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
@@ -72,7 +73,8 @@ def test_every_rank_holds_its_slice(case):
     [SHARDED_CASES["B on dp"], SHARDED_CASES["packed, T1 and T2 on dp"], SHARDED_CASES["key cut locally"]],
     ids=["BSND", "TND", "with a cut"],
 )
-def test_tensors_by_position_and_by_keyword_are_the_same(case):
+@pytest.mark.parametrize("call", [run, Lse.apply], ids=["public function", "DFunction"])
+def test_tensors_by_position_and_by_keyword_are_the_same(case, call):
     tensors = case.tensors()
     unsharded = run(*tensors.values(), **case.whole_lengths())
 
@@ -82,7 +84,7 @@ def test_tensors_by_position_and_by_keyword_are_the_same(case):
         for by_position in range(len(TENSORS) + 1):
             positional = [distributed[name] for name in TENSORS[:by_position]]
             named = {name: distributed[name] for name in reversed(TENSORS[by_position:])}
-            check_outputs(case, run(*positional, **lengths, **named), unsharded)
+            check_outputs(case, call(*positional, **lengths, **named), unsharded)
 
     run_ranks(on_rank, size(case))
 

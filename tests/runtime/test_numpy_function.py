@@ -172,7 +172,7 @@ def test_a_second_differentiation_is_refused(power):
 
 def test_missing_methods_say_what_to_define():
     class Empty(Function):
-        pass
+        """Neither forward nor backward."""
 
     with pytest.raises(NotImplementedError, match=r"static method forward\(ctx, \*args\)"):
         Empty.apply(X)

@@ -18,6 +18,18 @@ from hyper_parallel.platform import get_platform
 INT64_MAX = 2**63 - 1
 HOST_DTYPES = ("float32", "float64")
 """What the kernels on the host and the references take besides the NPU kernel's dtypes."""
+DTYPES = (
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "bool",
+)
 
 
 class ArgumentChecks:
@@ -26,18 +38,42 @@ class ArgumentChecks:
     def __init__(self, op: str) -> None:
         self.op = op
 
-    def dims(self, name: str, tensor: Any, dims: str, expected: tuple[int | None, ...]) -> tuple[int, ...]:
-        """The shape of a tensor with the given dims; `expected` holds the extents that are known, else None."""
+    def shape(self, name: str, tensor: Any) -> tuple[int, ...]:
+        """The shape of a tensor, the global one of a DTensor."""
         shape = getattr(tensor, "shape", None)
         if shape is None:
             raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
+        return tuple(shape)
+
+    def dims(
+        self, name: str, tensor: Any, dims: str, expected: tuple[int | None, ...], own: bool = False
+    ) -> tuple[int, ...]:
+        """The shape of a tensor with the given dims; `expected` holds the extents that are known, else None.
+
+        A tensor of which each data-parallel group has its `own` counts with its local shape.
+        """
+        shape = self.shape(name, tensor.to_local() if own and isinstance(tensor, DTensor) else tensor)
         if len(shape) != len(expected):
-            words = ", ".join(dims.split())
-            self.fail(f"{name} should have the {len(expected)} dims ({words}), but got shape {tuple(shape)}")
+            words = ", ".join(dim_names(dims, len(expected)))
+            self.fail(f"{name} should have the {len(expected)} dims ({words}), but got shape {shape}")
         for index, (extent, known) in enumerate(zip(shape, expected, strict=True)):
             if known is not None and extent != known:
-                self.extent(name, index, dims.split()[index], extent, known)
-        return tuple(shape)
+                self.extent(name, index, dim_names(dims, len(expected))[index], extent, known)
+        return shape
+
+    def any_rank(self, name: str, tensor: Any, dims: str) -> tuple[int, ...]:
+        """The shape of a tensor that may have any number of dims besides the named ones."""
+        shape, least = self.shape(name, tensor), len(dims.split()) - 1
+        if len(shape) < least:
+            self.fail(f"{name} should have at least {least} dims ({dims}), but got shape {shape}")
+        return shape
+
+    def axis(self, argument: str, axis: int, name: str, tensor: Any) -> int:
+        """The extent of the dim that an attribute chooses; negative numbers count from the last."""
+        shape = self.shape(name, tensor)
+        if not -len(shape) <= axis < len(shape):
+            self.fail(f"{argument} should be from {-len(shape)} to {len(shape) - 1}, a dim of {name}, but got {axis}")
+        return shape[axis]
 
     def extent(self, name: str, dim: int, dim_name: str, given: int, expected: int) -> None:
         """One extent that follows from other dims."""
@@ -68,6 +104,8 @@ class ArgumentChecks:
     def attribute(self, name: str, value: Any, kind: type) -> None:
         """The type of an attribute; an int will do for a float, a bool not for an int."""
         fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+        if kind is int and fits and not -INT64_MAX - 1 <= value <= INT64_MAX:
+            self.fail(f"{name} should fit into 64 bits, but got {value}")
         if not fits or (isinstance(value, bool) and kind is not bool):
             got = f"{value!r} of type {type(value).__name__}"
             raise TypeError(f"For {self.op}, {name} should be of type {kind.__name__}, but got {got}.")
@@ -93,10 +131,47 @@ class ArgumentChecks:
         except (TypeError, ValueError) as error:
             raise type(error)(f"For {self.op}, {name} should be cumulative document ends: {error}") from None
 
-    def document_ends(self, name: str, ends: Sequence[int] | None, dim: str, extent: int) -> None:
-        """Cumulative document ends without a leading zero: they do not decrease and end at the token count."""
+    def device_lengths(self, name: str, value: Any, dtype: str, like: Any) -> Any:
+        """Document ends as a tensor on the device, from a list, a tensor or a DTensor; None stays None."""
+        if value is None:
+            return None
+        local = value.to_local() if isinstance(value, DTensor) else value
+        if get_platform().is_tensor(local) and get_platform().dtype_name(local) == dtype:
+            return local
+        ends = self.host_lengths(name, local)
+        return get_platform().integer_tensor(ends, dtype, like.to_local() if isinstance(like, DTensor) else like)
+
+    def integers(self, name: str, value: Any) -> tuple[int, ...] | None:
+        """A list of integers; None stays None."""
+        if value is None:
+            return None
+        try:
+            return get_platform().host_integers(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"For {self.op}, {name} should be a list of integers: {error}") from None
+
+    def dtype_word(self, name: str, value: Any) -> str:
+        """The name of a dtype, from a dtype of the framework, of NumPy, or its name."""
+        word = (
+            value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", str(value))
+        )
+        word = str(word).split(".")[-1].lower()
+        if word not in DTYPES:
+            self.fail(f"{name} should be a dtype, one of {', '.join(DTYPES)}, but got {value!r}")
+        return word
+
+    def documents(self, ends: Sequence[int] | None, leading_zero: bool = False) -> int | None:
+        """The number of documents; None if there are no document ends."""
+        return None if ends is None else len(ends) - leading_zero
+
+    def document_ends(
+        self, name: str, ends: Sequence[int] | None, dim: str, extent: int, leading_zero: bool = False
+    ) -> None:
+        """Cumulative document ends: they do not decrease and end at the token count; with a leading zero if so said."""
         if ends is None:
             return
+        if leading_zero and (len(ends) < 2 or ends[0] != 0):  # noqa: PLR2004 - a zero and at least one end
+            self.fail(f"{name} should start with 0 and hold at least one document end, but got {_short(ends)}")
         last = 0
         for index, end in enumerate(ends):
             if end < last:
@@ -118,6 +193,11 @@ class ArgumentChecks:
             self.fail(f"{dim} should be divisible by the {groups} groups that shard it, but got {extent}")
         return extent // groups
 
+    def no_cotangent(self, output: str, cotangent: Any) -> None:
+        """An output whose gradient the backward does not use must not get one other than zero."""
+        if cotangent is not None and bool((cotangent != 0).any()):
+            raise RuntimeError(f"For {self.op}, {output} has no gradient, but the loss depends on it. Detach {output}.")
+
     def require(self, condition: str, /, **values: Any) -> NoReturn:
         """Raise for a requirement that does not hold; `values` are what its names stand for."""
         got = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in values.items())
@@ -125,6 +205,15 @@ class ArgumentChecks:
 
     def fail(self, message: str) -> NoReturn:
         raise ValueError(f"For {self.op}, {message}.")
+
+
+def dim_names(dims: str, rank: int) -> list[str]:
+    """The names of a tensor's dims; `...` is repeated for every dim it stands for."""
+    words = dims.split()
+    if "..." not in words:
+        return words
+    index = words.index("...")
+    return [*words[:index], *["..."] * (rank - len(words) + 1), *words[index + 1 :]]
 
 
 def _short(ends: Sequence[int]) -> str:

@@ -12,3 +12,9 @@ Tensor: TypeAlias = Any
 
 Lengths: TypeAlias = "Sequence[int] | Any"
 """Cumulative document ends: a list of integers, a 1-D integer tensor or a DTensor."""
+
+Integers: TypeAlias = "Sequence[int]"
+"""A list of integers."""
+
+DType: TypeAlias = Any
+"""A dtype of the framework, or its name."""

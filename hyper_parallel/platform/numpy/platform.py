@@ -27,7 +27,7 @@ class NumpyPlatform(Platform):
     DTensorBase: ClassVar[type] = DTensorBase
 
     @property
-    def custom_ops(self) -> type:
+    def custom_ops(self) -> Any:
         operators: type = self._from_custom_ops("custom_ops", "NumpyCustomOps")
         return operators
 
@@ -42,6 +42,12 @@ class NumpyPlatform(Platform):
 
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor[(slice(None),) * (dim % tensor.ndim) + (slice(start, start + length),)]
+
+    def scaled(self, tensor: Any, factor: Any) -> Any:
+        return (tensor * factor.reshape(-1)[0]).astype(tensor.dtype)
+
+    def integer_tensor(self, values: Any, dtype: str, like: Any) -> Any:  # noqa: ARG002 - there is one device
+        return np.asarray(values, dtype)
 
     def zeros_like(self, tensor: Any) -> Any:
         return np.zeros(tensor.shape, tensor.dtype)

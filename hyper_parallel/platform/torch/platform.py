@@ -28,7 +28,7 @@ class TorchPlatform(Platform):
     DTensorBase: ClassVar[type] = TorchDTensorBase
 
     @property
-    def custom_ops(self) -> type:
+    def custom_ops(self) -> Any:
         operators: type = self._from_custom_ops("custom_ops", "TorchCustomOps")
         return operators
 
@@ -49,6 +49,12 @@ class TorchPlatform(Platform):
 
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor.narrow(dim, start, length)
+
+    def scaled(self, tensor: Any, factor: Any) -> Any:
+        return (tensor * factor.reshape(())).to(tensor.dtype)
+
+    def integer_tensor(self, values: Any, dtype: str, like: Any) -> Any:
+        return torch.as_tensor(values, dtype=getattr(torch, dtype), device=like.device)
 
     def zeros_like(self, tensor: Any) -> Any:
         return torch.zeros_like(tensor)

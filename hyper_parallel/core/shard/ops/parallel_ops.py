@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
-from hyper_parallel.core.shard.ops.layout_rule import Cut, Inference, LayoutRule
+from hyper_parallel.core.shard.ops.layout_inference import Cut, Inference
+from hyper_parallel.core.shard.ops.layout_rule import LayoutRule, plain_tensor
 from hyper_parallel.core.shard.ops.parallel_ops_register import register_distributed_op
 from hyper_parallel.platform import get_platform
 
@@ -50,11 +51,12 @@ class DistributedOp:
         bound = self.bind_arguments(*args, **kwargs)
         tensors = next(iter(rule.inputs.values()))
         cache_values = tuple(
-            self._tensor_layout(name, value) if name in tensors else _layout_value(value)
+            self._tensor_value(name, value) if name in tensors else _layout_value(value)
             for name, value in zip(rule.arguments, bound, strict=True)
         )
-        local_args = tuple(_local(value) for value in args)
-        local_kwargs = {name: _local(value) for name, value in kwargs.items()}
+        # From the bound values: an operator of the framework takes lengths as integers, not as the caller's tensor.
+        local_args = tuple(_local(value) for value in bound[: len(args)])
+        local_kwargs = {name: _local(bound[rule.arguments.index(name)]) for name in kwargs}
         return local_args, local_kwargs, cache_values
 
     def infer_layout(self, cache_values: Sequence[Any]) -> tuple[tuple[Layout, ...], None]:
@@ -71,11 +73,23 @@ class DistributedOp:
         if self.rule is None:
             return None
         cuts = self._infer(cache_values, "get_expand_impl").cuts
-        return _with_cuts(func, self.rule.arguments, cuts) if cuts else None
+        return _with_cuts(self.op_name, func, self.rule.arguments, cuts) if cuts else None
 
     def groups(self, cache_values: Sequence[Any]) -> int:
         """Number of data-parallel groups that have packed documents of their own."""
         return 1 if self.rule is None else self._infer(cache_values, "groups").groups
+
+    def grad_layouts(self, *args: Any, **kwargs: Any) -> dict[str, Layout]:
+        """The layouts that the gradients of a call's tensors have on each rank, before anything is reduced.
+
+        Takes the arguments of the call, tensors as DTensors. A gradient is Shard where its input is, Partial(sum) over
+        the other mesh axes that shard the operator, Replicate over those that shard nothing: `reduce_gradient(gradient,
+        layout)` adds it up.
+
+        Returns:
+            Argument name -> layout, for every tensor that was given.
+        """
+        return dict(self._infer(self.preprocess(args, kwargs)[2], "grad_layouts").gradients)
 
     def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], groups: int) -> None:
         """Check dtypes, global shapes, lengths and values of one call, before anything is launched."""
@@ -106,16 +120,18 @@ class DistributedOp:
         rule = self._needed_rule(method)
         return rule.infer(self.op_name, dict(zip(rule.arguments, cache_values, strict=True)))
 
-    def _tensor_layout(self, name: str, value: Any) -> Layout | None:
+    def _tensor_value(self, name: str, value: Any) -> Any:
+        """What the layout may depend on of a tensor argument: its Layout, None, or that it is a plain tensor."""
         if value is None:
             return None
         if isinstance(value, DTensor):
             return value.layout
-        kind = "a plain tensor" if get_platform().is_tensor(value) else f"a {type(value).__name__}"
-        raise TypeError(
-            f"For {self.op_name}, {name} should be a DTensor because another argument is one, but got {kind}. "
-            f"Distribute it: distribute_tensor({name}, mesh, placements)."
-        )
+        if get_platform().is_tensor(value):
+            own = self._needed_rule("preprocess").group_values
+            if any(name in names for names in own.values()):
+                return type(value)
+            raise TypeError(plain_tensor(self.op_name, name))
+        raise TypeError(f"For {self.op_name}, {name} should be a DTensor, but got a {type(value).__name__}.")
 
 
 def _local(value: Any) -> Any:
@@ -123,17 +139,22 @@ def _local(value: Any) -> Any:
 
 
 def _layout_value(value: Any) -> Any:
-    """What the layout may depend on of an argument that is no tensor: its value, or that lengths are given."""
-    return value if value is None or isinstance(value, str | int | float | bool) else True
+    """What the layout may depend on of an argument that is no tensor: its value, or of lengths that they are given."""
+    return value if value is None or isinstance(value, str | int | float | bool) else type(value)
 
 
-def _with_cuts(func: Implementation, arguments: tuple[str, ...], cuts: tuple[Cut, ...]) -> Implementation:
+def _with_cuts(op: str, func: Implementation, arguments: tuple[str, ...], cuts: tuple[Cut, ...]) -> Implementation:
     """`func` on arguments of which the replicated ones are cut to this rank's part first."""
     narrow = get_platform().narrow
     position = {name: index for index, name in enumerate(arguments)}
 
     def cut(value: Any, part: Cut) -> Any:
-        length = value.shape[part.dim] // part.count
+        length, rest = divmod(value.shape[part.dim], part.count)
+        if rest:
+            raise ValueError(
+                f"For {op}, {part.dim_name} (dim {part.dim}) of {part.argument} should be divisible by {part.count}, to "
+                f"be cut like the tensors that are sharded there, but got {value.shape[part.dim]}."
+            )
         return narrow(value, part.dim, part.index * length, length)
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,7 @@ def load_kernel(op_name: str) -> Callable[..., tuple[Any, ...]]:
     Raises:
         LookupError: If the library has no operator of that name.
     """
-    reference = library.operator(op_name).load_reference()
+    reference = library.reference(op_name)
 
     def kernel(*args: Any) -> tuple[Any, ...]:
         outputs = reference(*args)

@@ -40,7 +40,7 @@ def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor, ...]]:
     Raises:
         LookupError: If the library has no operator of that name.
     """
-    reference = library.operator(op_name).load_reference()
+    reference = library.reference(op_name)
 
     def kernel(*args: Any) -> tuple[torch.Tensor, ...]:
         device = next((value.device for value in args if isinstance(value, torch.Tensor)), torch.device("cpu"))

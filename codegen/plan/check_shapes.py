@@ -1,0 +1,120 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The part of `check_arguments` that binds dim names to extents and compares every tensor with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..spec.dims import Dim
+from ..spec.model import TensorArgument
+from ..text.python_expression import python, quoted
+from ..text.python_layout import Group
+from .facts import group_values
+
+if TYPE_CHECKING:
+    from .check_body import CheckBody
+
+
+class ShapeChecks:
+    """Writes the shape checks of one format. `needed` are the names whose extents are used after they are bound."""
+
+    def __init__(self, body: CheckBody, form: str, indent: int, required: set[str]) -> None:
+        self.body = body
+        self.spec = body.spec
+        self.form = form
+        self.indent = indent
+        self.bound: set[str] = set()
+        self.rest = ""  # the variable that holds the extents behind `...`
+        self.late: list[tuple[TensorArgument, int, Dim]] = []
+        self.needed = self.names_used_later(required)
+
+    def names_used_later(self, required: set[str]) -> set[str]:
+        names: list[str] = []
+        for tensor in self.spec.tensors:
+            for dim in tensor.dims.per_format[self.form]:
+                names += [dim.name] if dim.name else [*dim.names] * 2
+        often = {name for name in names if names.count(name) > 1}
+        return often | required | {item.of for item in self.spec.lengths}
+
+    def write(self) -> None:
+        for name, lengths in self.spec.counts.items():
+            if lengths.of in self.spec.bound(self.form) and any(
+                name in tensor.dims.bare(self.form) for tensor in self.spec.tensors
+            ):
+                zero = ["leading_zero=True"] if lengths.leading_zero else []
+                self.body.add(self.indent, "documents", self.body.ends(lengths), *zero, assign=name)
+                self.bound.add(name)
+        for tensor in self.spec.tensors:
+            if any(dim.is_rest for dim in tensor.dims.per_format[self.form]) and not self.rest:
+                self.first_of_any_rank(tensor)
+            else:
+                self.tensor(tensor)
+        for tensor, index, dim in self.late:
+            given = f"{tensor.name}.shape[{index}]"
+            inner = self.body.guard(tensor, self.indent)
+            names = quoted(tensor.name), str(index), quoted(dim.compact)
+            self.body.add(inner, "extent", *names, given, python(dim.expression))
+
+    def first_of_any_rank(self, tensor: TensorArgument) -> None:
+        """The tensor that gives `...` its meaning, and the axes that attributes choose of it."""
+        dims = tensor.dims.per_format[self.form]
+        several = sum(other.dims.any_rank for other in self.spec.tensors) > 1
+        self.rest = self.spec.fresh("leading")
+        targets, known = [], []
+        for index, dim in enumerate(dims):
+            new = dim.name is not None and dim.name not in self.bound
+            if dim.is_rest:
+                targets.append(f"*{self.rest}" if several else "*_")
+            else:
+                targets.append(str(dim.name) if new and dim.name in self.needed else "_")
+                if not new:
+                    known.append((tensor, index - len(dims) if index > dims.index(rest_of(dims)) else index, dim))
+            if new and dim.name:
+                self.bound.add(dim.name)
+        assign = ", ".join(targets) + ("," if len(targets) == 1 else "") if set(targets) - {"_", "*_"} else ""
+        text = quoted(" ".join(dim.compact for dim in dims))
+        self.body.add(self.indent, "any_rank", quoted(tensor.name), tensor.name, text, assign=assign)
+        self.late += known
+        for axis, attribute in self.spec.axes.items():
+            use = axis if axis in self.needed else ""
+            self.body.add(
+                self.indent,
+                "axis",
+                quoted(attribute.name),
+                attribute.name,
+                quoted(tensor.name),
+                tensor.name,
+                assign=use,
+            )
+
+    def tensor(self, tensor: TensorArgument) -> None:
+        dims = tensor.dims.per_format[self.form]
+        before = set(self.bound)
+        expected: list[str] = []
+        targets: list[str] = []
+        for index, dim in enumerate(dims):
+            if dim.is_rest:
+                expected.append(f"*{self.rest}")
+                targets.append("*_")
+                continue
+            new = dim.name is not None and dim.name not in self.bound
+            known = not new and all(name in before or name not in self.spec.dim_docs for name in dim.names)
+            if not new and not known:
+                self.late.append((tensor, index, dim))
+            expected.append(python(dim.expression) if known else "None")
+            targets.append(str(dim.name) if new and dim.name in self.needed else "_")
+            if new and dim.name:
+                self.bound.add(dim.name)
+        assign = ", ".join(targets) if set(targets) - {"_", "*_"} else ""
+        if len(targets) == 1 and assign:
+            assign = f"({assign},)"
+        text = quoted(" ".join(dim.compact for dim in dims))
+        shape = Group("(", tuple(expected), ")", is_tuple=True)
+        inner = self.body.guard(tensor, self.indent)
+        own = ["own=True"] if tensor.name in group_values(self.spec, self.form) else []
+        self.body.add(inner, "dims", quoted(tensor.name), tensor.name, text, shape, *own, assign=assign)
+
+
+def rest_of(dims: tuple[Dim, ...]) -> Dim:
+    return next(dim for dim in dims if dim.is_rest)

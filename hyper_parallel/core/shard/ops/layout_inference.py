@@ -1,0 +1,328 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""One inference of a layout rule: from the layouts of a call's inputs to those of its outputs and gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+from hyper_parallel.core.dtensor.layout import Layout
+
+if TYPE_CHECKING:
+    from hyper_parallel.core.shard.ops.layout_rule import LayoutRule
+
+Axes = tuple[int, ...]
+"""Mesh axes counted from the left, the outermost first."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A replicated tensor's dim that is cut to this rank's part: `index` of `count` equal parts."""
+
+    argument: str
+    dim: int
+    dim_name: str
+    index: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What a rule makes of one set of input layouts.
+
+    Attributes:
+        outputs: The layouts of the outputs that are returned, in order.
+        cuts: What is cut of replicated inputs before the kernel runs.
+        groups: Number of data-parallel groups over which packed documents are spread.
+        gradients: Tensor argument -> the layout of its gradient.
+    """
+
+    outputs: tuple[Layout, ...]
+    cuts: tuple[Cut, ...]
+    groups: int
+    gradients: Mapping[str, Layout]
+
+
+class LayoutInference:
+    """The layouts of the tensors that were given, in one format, checked and worked out step by step."""
+
+    def __init__(
+        self, op: str, rule: LayoutRule, form: str, layouts: Mapping[str, Layout], values: Mapping[str, Any]
+    ) -> None:
+        self.op = op
+        self.rule = rule
+        self.form = form
+        self.layouts = layouts
+        self.values = values
+        self.rest: tuple[str, ...] = ()
+        self.dims: dict[str, tuple[str, ...]] = {}
+        self.axes: dict[str, Axes] = {}
+        self.linear: dict[int, tuple[str, ...]] = {}
+
+    def run(self) -> Inference:
+        self.check_mesh()
+        self.name_dims()
+        self.check_replicated()
+        self.check_partial()
+        self.assign_axes()
+        self.check_context_parallel()
+        self.tie_together()
+        self.check_axes_once()
+        return Inference(self.outputs(), self.cuts(), self.groups(), self.gradients())
+
+    @property
+    def mesh(self) -> DeviceMesh:
+        return next(iter(self.layouts.values())).mesh
+
+    def axis_words(self, axes: Axes) -> str:
+        return "(" + ", ".join(self.mesh.axis_names[axis] for axis in axes) + ")" if axes else "no axis"
+
+    def place(self, name: str, index: int) -> str:
+        return f"{self.dims[name][index]} (dim {index}) of {name}"
+
+    def owner(self, dim: str) -> str:
+        """Dim `dim` as a place in the first given tensor that has it sharded, else in the first that has it."""
+        places = [(name, self.dims[name].index(dim)) for name in self.layouts if dim in self.dims[name]]
+        sharded = [(name, index) for name, index in places if self.layouts[name].dim_axes(index)]
+        return self.place(*(sharded or places)[0])
+
+    def check_mesh(self) -> None:
+        first = next(iter(self.layouts))
+        for name, layout in self.layouts.items():
+            if layout.mesh is not self.mesh and layout.mesh != self.mesh:
+                raise ValueError(
+                    f"For {self.op}, {name} should lie on the mesh of {first}, {self.mesh}, but got {layout.mesh}."
+                )
+
+    def name_dims(self) -> None:
+        """Every given tensor's dims by name; ranks must fit the format."""
+        for name, layout in self.layouts.items():
+            dims, rank = self.rule.inputs[self.form][name], len(layout.tensor_map)
+            if "..." in dims:
+                self.name_rest(name, dims, rank)
+                dims = self.expanded(dims)
+            if rank != len(dims):
+                raise ValueError(
+                    f"For {self.op}, {name} should have the {len(dims)} dims ({', '.join(dims)}) "
+                    f"of format {self.form}, but got {rank} dims with tensor_map={layout.tensor_map}."
+                )
+            self.dims[name] = dims
+
+    def name_rest(self, name: str, dims: tuple[str, ...], rank: int) -> None:
+        """Name the dims behind `...` by the first tensor that has it; attributes that choose an axis name theirs."""
+        if self.rest:
+            return
+        count = rank - len(dims) + 1
+        if count < 0:
+            raise ValueError(f"For {self.op}, {name} should have at least {len(dims) - 1} dims, but got {rank}.")
+        names = [f"...{index}" for index in range(count)]
+        first = dims.index("...")
+        for axis_name, argument in self.rule.axes.items():
+            axis = self.values[argument]
+            index = (axis + rank if axis < 0 else axis) - first
+            if not 0 <= index < count:
+                raise ValueError(
+                    f"For {self.op}, {argument} should name a dim of {name}, from {first - rank} to "
+                    f"{first + count - 1}, but got {axis}."
+                )
+            names[index] = axis_name
+        self.rest = tuple(names)
+
+    def expanded(self, dims: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for dim in dims for name in (self.rest if dim == "..." else (dim,)))
+
+    def check_replicated(self) -> None:
+        for name, layout in self.layouts.items():
+            for index, dim in enumerate(self.dims[name]):
+                if layout.dim_axes(index) and not self.rule.may_shard(dim):
+                    raise ValueError(
+                        f"For {self.op}, {self.place(name, index)} should be replicated, "
+                        f"but got tensor_map={layout.tensor_map}."
+                    )
+
+    def check_partial(self) -> None:
+        """Partial inputs: none, or on an axis exactly one group in which the operator is linear."""
+        for axis in range(self.mesh.ndim):
+            partial = {name: layout.partial[axis] for name, layout in self.layouts.items() if layout.partial[axis]}
+            if not partial:
+                continue
+            group = next((group for group in self.rule.linear if self.given(group) == set(partial)), None)
+            if group is None or set(partial.values()) != {"sum"}:
+                raise ValueError(self.partial_message(next(iter(partial)), axis))
+            self.linear[axis] = group
+
+    def given(self, group: tuple[str, ...]) -> set[str]:
+        return {name for name in group if name in self.layouts}
+
+    def partial_message(self, name: str, axis: int) -> str:
+        layout = self.layouts[name]
+        head = f"For {self.op}, {name} should not be Partial, but got placements={layout.placements}. "
+        if self.rule.linear:
+            groups = " or ".join("{" + ", ".join(group) + "}" for group in self.rule.linear)
+            head = (
+                f"For {self.op}, on axis {self.mesh.axis_names[axis]} exactly the inputs {groups} may be Partial(sum), "
+                f"but got {name} with placements={layout.placements}. "
+            )
+        return head + "Redistribute it to Replicate() or Shard(dim) first."
+
+    def assign_axes(self) -> None:
+        """Every dim's mesh axes; tensors that have the dim agree or are replicated there."""
+        owner: dict[str, str] = {}
+        for name, layout in self.layouts.items():
+            for index, dim in enumerate(self.dims[name]):
+                found = layout.dim_axes(index)
+                if not found:
+                    continue
+                if dim in self.axes and self.axes[dim] != found:
+                    first = owner[dim]
+                    expected = self.axis_words(self.axes[dim])
+                    raise ValueError(
+                        f"For {self.op}, {self.place(name, index)} should be sharded over {expected} "
+                        f"like {self.place(first, self.dims[first].index(dim))}, or replicated, "
+                        f"but got {self.axis_words(found)}: tensor_map={layout.tensor_map}."
+                    )
+                self.axes.setdefault(dim, found)
+                owner.setdefault(dim, name)
+
+    def sequence_dims(self) -> tuple[str | None, str | None]:
+        """The query and the key dim of this format."""
+        context = self.rule.context_parallel
+        if context is None:
+            return None, None
+        present = {dim for dims in self.dims.values() for dim in dims}
+        query = next((dim for dim in context.query if dim in present), None)
+        return query, next((dim for dim in context.key if dim in present), None)
+
+    def check_context_parallel(self) -> None:
+        """The key dim lies on all axes of the query dim (data parallelism), or neither is sharded."""
+        query, key = self.sequence_dims()
+        if query is None or key is None:
+            return
+        of_query, of_key = self.axes.get(query, ()), self.axes.get(key, ())
+        if of_query[: len(of_key)] != of_key:
+            raise ValueError(
+                f"For {self.op}, {self.owner(key)} should be sharded over the first axes of {self.owner(query)}, "
+                f"{self.axis_words(of_query)}, or replicated, but got {self.axis_words(of_key)}."
+            )
+        if of_query != of_key:
+            raise ValueError(
+                f"For {self.op}, {self.owner(query)} should be sharded only over axes that shard {self.owner(key)} "
+                f"too, {self.axis_words(of_key)}, but got {self.axis_words(of_query)}: context parallelism is not "
+                "supported. "
+                f"Redistribute so that {query} is replicated over {self.axis_words(of_query[len(of_key) :])}."
+            )
+
+    def tie_together(self) -> None:
+        """Dims that are cut alike: where one is sharded and another replicated, the other is cut too."""
+        present = {dim for dims in self.dims.values() for dim in dims}
+        for group in self.rule.together:
+            sharded = [dim for dim in group if self.axes.get(dim)]
+            for dim in sharded[1:]:
+                if self.axes[dim] != self.axes[sharded[0]]:
+                    raise ValueError(
+                        f"For {self.op}, {self.owner(dim)} should be sharded like {self.owner(sharded[0])}, over "
+                        f"{self.axis_words(self.axes[sharded[0]])}, but got {self.axis_words(self.axes[dim])}."
+                    )
+            if sharded:
+                self.axes |= {dim: self.axes[sharded[0]] for dim in group if dim in present}
+
+    def check_axes_once(self) -> None:
+        """No mesh axis shards two dims of the operator, but for dims that follow another one."""
+        _, key = self.sequence_dims()
+        taken: dict[int, str] = {}
+        for dim, found in self.axes.items():
+            for axis in found:
+                if axis in self.linear:
+                    raise ValueError(
+                        f"For {self.op}, the mesh axis {self.mesh.axis_names[axis]} should not shard {self.owner(dim)}, "
+                        f"because {self.linear[axis][0]} is Partial(sum) on it."
+                    )
+                if dim != key and axis in taken and not self.tied(taken[axis], dim):
+                    raise ValueError(
+                        f"For {self.op}, the mesh axis {self.mesh.axis_names[axis]} should shard one dim, "
+                        f"but got both {self.owner(taken[axis])} and {self.owner(dim)}."
+                    )
+                if dim != key:
+                    taken.setdefault(axis, dim)
+
+    def tied(self, first: str, second: str) -> bool:
+        return any(first in group and second in group for group in self.rule.together)
+
+    def sharding_axes(self) -> set[int]:
+        """Mesh axes that shard some dim of the operator."""
+        return {axis for found in self.axes.values() for axis in found}
+
+    def layout(self, dims: tuple[str, ...], partial: Mapping[int, str]) -> Layout:
+        last = self.mesh.ndim - 1
+        entries = (tuple(last - axis for axis in self.axes.get(dim, ())) for dim in dims)
+        tensor_map = tuple(axes[0] if len(axes) == 1 else axes or -1 for axes in entries)
+        return Layout.from_tensor_map(self.mesh, tensor_map, tuple(partial.get(axis) for axis in range(last + 1)))
+
+    def outputs(self) -> tuple[Layout, ...]:
+        """An output has the axes of its own dims; the other axes in use are combined as the rule says."""
+        contracted = {axis for dim in self.rule.reduce for axis in self.axes.get(dim, ())}
+        sums = dict.fromkeys((*contracted, *self.linear), "sum")
+        found = []
+        for name, named in self.rule.outputs[self.form].items():
+            if name in self.rule.when and not self.values[self.rule.when[name]]:
+                continue
+            dims = self.expanded(named)
+            own = {axis for dim in dims for axis in self.axes.get(dim, ())}
+            combine = self.rule.combine.get(name, "same")
+            others = self.sharding_axes() - own - contracted
+            combined = dict.fromkeys(others, combine) if combine != "same" else {}
+            found.append(self.layout(dims, combined | sums))
+        return tuple(found)
+
+    def gradients(self) -> dict[str, Layout]:
+        """An input's gradient is Shard where the input is, Partial(sum) over what else shards the operator.
+
+        That covers axes that shard only dims it lacks, and axes over which it was replicated and cut: each rank then
+        has the gradient of its own part. On an axis where the inputs of a linear group are Partial, their gradients are
+        whole and those of the other inputs are sums.
+        """
+        found = {}
+        for name, layout in self.layouts.items():
+            own = {axis for index in range(len(self.dims[name])) for axis in layout.dim_axes(index)}
+            partial = dict.fromkeys(self.sharding_axes() - own, "sum")
+            partial |= {axis: "sum" for axis, group in self.linear.items() if name not in group}
+            found[name] = Layout.from_tensor_map(
+                layout.mesh, layout.tensor_map, tuple(partial.get(axis) for axis in range(self.mesh.ndim))
+            )
+        return found
+
+    def cuts(self) -> tuple[Cut, ...]:
+        """What has to be cut of tensors that are replicated on a dim that another one has sharded."""
+        found = []
+        for name, layout in self.layouts.items():
+            for index, dim in enumerate(self.dims[name]):
+                if self.axes.get(dim) and not layout.dim_axes(index):
+                    part, count = self.part(self.axes[dim])
+                    found.append(Cut(name, index, dim, part, count))
+        return tuple(found)
+
+    def part(self, axes: Axes) -> tuple[int, int]:
+        """This rank's part and the number of parts of a dim on `axes`, in mixed radix."""
+        coordinate = self.mesh.get_coordinate()
+        if coordinate is None:
+            raise ValueError(f"For {self.op}, rank {self.mesh.rank} is not on the mesh {self.mesh} of the arguments.")
+        index, count = 0, 1
+        for axis in axes:
+            index = index * self.mesh.mesh_shape[axis] + coordinate[axis]
+            count *= self.mesh.mesh_shape[axis]
+        return index, count
+
+    def groups(self) -> int:
+        """How many groups hold documents of their own: one for each part of the packed dims."""
+        packed = self.rule.packed.get(self.form, ())
+        for dim in packed[1:]:
+            if self.axes.get(dim, ()) != self.axes.get(packed[0], ()):
+                raise ValueError(
+                    f"For {self.op}, {self.owner(dim)} should be sharded like {self.owner(packed[0])}, because both hold "
+                    "the same documents."
+                )
+        return math.prod(self.mesh.mesh_shape[axis] for axis in self.axes.get(packed[0], ())) if packed else 1

@@ -1,0 +1,2 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
