@@ -29,6 +29,8 @@
 #include <vector>
 
 #include "csrc/arithmetic.h"
+#include "csrc/errors.h"
+#include "csrc/shapes.h"
 #include "ms_extension/api.h"
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/tensor_view.h"
@@ -36,10 +38,12 @@
 
 namespace hyper_parallel {
 
-// A tensor that the kernel writes: allocated by the framework before the launch.
+// A tensor that the kernel writes: allocated by the framework before the launch. A missing one is a null tensor.
+template <typename T>
 struct Output {
-  explicit Output(const ms::Tensor& written) : tensor(written) {}
-  ms::Tensor tensor;
+  static_assert(std::is_same_v<T, ms::Tensor> || std::is_same_v<T, std::optional<ms::Tensor>>);
+  explicit Output(const T& written) : tensor(written) {}
+  T tensor;
 };
 
 // Typed, because an undefined ms::Tensor fails in the launch and nullptr carries no kind.
@@ -49,21 +53,6 @@ inline const std::optional<std::vector<int64_t>> kNoInts = std::nullopt;
 // Some kernels take a missing length as an empty array and read a null one as an error.
 inline std::vector<int64_t> EmptyIfMissing(const std::optional<std::vector<int64_t>>& lengths) {
   return lengths.value_or(std::vector<int64_t>{});
-}
-
-// Becomes a ValueError in Python, like what the generated Python raises. An exception of the standard library would
-// arrive as "Unknown Error!".
-[[noreturn]] inline void ThrowValueError(const std::string& op, const std::string& problem) {
-  MS_EXCEPTION(mindspore::ValueError) << "For " << op << ", " << problem << ".";
-}
-
-[[noreturn]] inline void ThrowUnknownFormat(
-  const std::string& op,
-  const std::string& attribute,
-  const std::string& value,
-  const std::string& choices
-) {
-  ThrowValueError(op, attribute + " should be one of " + choices + ", but got " + value);
 }
 
 namespace detail {
@@ -81,8 +70,9 @@ inline void CollectInput(const std::optional<ms::Tensor>& tensor, std::vector<ms
 template <typename T>
 void CollectInput(const T&, std::vector<ms::Tensor>*) {}
 
-inline void CollectOutput(const Output& output, std::vector<ms::Tensor>* outputs) {
-  outputs->push_back(output.tensor);
+template <typename T>
+void CollectOutput(const Output<T>& output, std::vector<ms::Tensor>* outputs) {
+  CollectInput(output.tensor, outputs);
 }
 
 template <typename T>
@@ -104,7 +94,8 @@ const T& Prepared(const T& argument) {
   return argument;
 }
 
-inline const ms::Tensor& WithoutOutput(const Output& output) {
+template <typename T>
+const T& WithoutOutput(const Output<T>& output) {
   return output.tensor;
 }
 
@@ -210,6 +201,12 @@ const T& HostArgument(const T& argument) {
 class OperatorRunner : public ms::pynative::PyboostRunner {
  public:
   using PyboostRunner::PyboostRunner;
+
+  // For an operator that has no host kernel.
+  template <typename... Args>
+  [[noreturn]] void RefuseHostLaunch(const std::string& kernel, const Args&...) {
+    MS_EXCEPTION(mindspore::RuntimeError) << op_name() << " has no kernel for the CPU, only " << kernel << " for Ascend.";
+  }
 
   // Runs a kernel of csrc/cpu. Call it once per runner.
   template <typename Kernel, typename... Args>

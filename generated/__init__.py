@@ -3,8 +3,20 @@
 
 from __future__ import annotations
 
+from .npu_dense_lightning_indexer_grad_kl_loss.api import npu_dense_lightning_indexer_grad_kl_loss
 from .npu_dense_lightning_indexer_softmax_lse.api import npu_dense_lightning_indexer_softmax_lse
+from .npu_lightning_indexer.api import npu_lightning_indexer
+from .npu_mhc_post.api import npu_mhc_post
+from .npu_mhc_pre_clamp_sinkhorn.api import npu_mhc_pre_clamp_sinkhorn
+from .npu_mhc_pre_sinkhorn.api import npu_mhc_pre_sinkhorn
+from .npu_sparse_lightning_indexer_grad_kl_loss.api import npu_sparse_lightning_indexer_grad_kl_loss
 
 __all__ = [
+    "npu_dense_lightning_indexer_grad_kl_loss",
     "npu_dense_lightning_indexer_softmax_lse",
+    "npu_lightning_indexer",
+    "npu_mhc_post",
+    "npu_mhc_pre_clamp_sinkhorn",
+    "npu_mhc_pre_sinkhorn",
+    "npu_sparse_lightning_indexer_grad_kl_loss",
 ]

@@ -5,11 +5,61 @@ from __future__ import annotations
 
 from hyper_parallel.core.shard.argument_types import Lengths, Tensor
 
+from .npu_dense_lightning_indexer_grad_kl_loss.dfunction import NpuDenseLightningIndexerGradKlLossDFunction
 from .npu_dense_lightning_indexer_softmax_lse.dfunction import NpuDenseLightningIndexerSoftmaxLseDFunction
+from .npu_lightning_indexer.dfunction import NpuLightningIndexerDFunction
+from .npu_mhc_post.dfunction import NpuMhcPostDFunction
+from .npu_mhc_pre_clamp_sinkhorn.dfunction import NpuMhcPreClampSinkhornDFunction
+from .npu_mhc_pre_sinkhorn.dfunction import NpuMhcPreSinkhornDFunction
+from .npu_sparse_lightning_indexer_grad_kl_loss.dfunction import NpuSparseLightningIndexerGradKlLossDFunction
 
 
 class NumpyCustomOps:
     """Entry points on NumPy; every argument is given by position."""
+
+    @staticmethod
+    def npu_dense_lightning_indexer_grad_kl_loss(
+        query: Tensor,
+        key: Tensor,
+        query_index: Tensor,
+        key_index: Tensor,
+        weights: Tensor,
+        softmax_max: Tensor,
+        softmax_sum: Tensor,
+        softmax_max_index: Tensor,
+        softmax_sum_index: Tensor,
+        scale_value: float,
+        query_rope: Tensor | None,
+        key_rope: Tensor | None,
+        actual_seq_qlen: Lengths | None,
+        actual_seq_klen: Lengths | None,
+        layout: str,
+        sparse_mode: int,
+        pre_tokens: int,
+        next_tokens: int,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """KL divergence of the main attention from the lightning indexer, with the indexer's gradients."""
+        d_query_index, d_key_index, d_weights, loss = NpuDenseLightningIndexerGradKlLossDFunction.apply(
+            query,
+            key,
+            query_index,
+            key_index,
+            weights,
+            softmax_max,
+            softmax_sum,
+            softmax_max_index,
+            softmax_sum_index,
+            scale_value,
+            query_rope,
+            key_rope,
+            actual_seq_qlen,
+            actual_seq_klen,
+            layout,
+            sparse_mode,
+            pre_tokens,
+            next_tokens,
+        )
+        return d_query_index, d_key_index, d_weights, loss
 
     @staticmethod
     def npu_dense_lightning_indexer_softmax_lse(
@@ -36,3 +86,159 @@ class NumpyCustomOps:
             next_tokens,
         )
         return softmax_max, softmax_sum
+
+    @staticmethod
+    def npu_lightning_indexer(
+        query: Tensor,
+        key: Tensor,
+        weights: Tensor,
+        sparse_count: int,
+        cu_seq_lens_q: Lengths | None,
+        cu_seq_lens_k: Lengths | None,
+        cmp_residual_k: Tensor | None,
+        block_table: Tensor | None,
+        layout: str,
+        sparse_mode: int,
+        cmp_ratio: int,
+        return_value: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Positions and scores of the keys that the lightning indexer ranks highest for each query row."""
+        sparse_indices, sparse_values = NpuLightningIndexerDFunction.apply(
+            query,
+            key,
+            weights,
+            sparse_count,
+            cu_seq_lens_q,
+            cu_seq_lens_k,
+            cmp_residual_k,
+            block_table,
+            layout,
+            sparse_mode,
+            cmp_ratio,
+            return_value,
+        )
+        return sparse_indices, sparse_values
+
+    @staticmethod
+    def npu_mhc_post(
+        x: Tensor,
+        h_res: Tensor,
+        h_out: Tensor,
+        h_post: Tensor,
+    ) -> Tensor:
+        """Post-mapping of manifold-constrained hyper-connections."""
+        return NpuMhcPostDFunction.apply(
+            x,
+            h_res,
+            h_out,
+            h_post,
+        )
+
+    @staticmethod
+    def npu_mhc_pre_clamp_sinkhorn(
+        x: Tensor,
+        phi: Tensor,
+        alpha: Tensor,
+        bias: Tensor,
+        hc_mult: int,
+        num_iters: int,
+        hc_eps: float,
+        norm_eps: float,
+        out_flag: bool,
+        clamp_min: float,
+        clamp_max: float,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Pre-mapping of manifold-constrained hyper-connections by Sinkhorn iterations with clamped logits."""
+        (
+            h_in,
+            h_post,
+            h_res,
+            h_pre,
+            hc_before_norm,
+            inv_rms,
+            sum_out,
+            norm_out,
+            h_res_logits,
+        ) = NpuMhcPreClampSinkhornDFunction.apply(
+            x,
+            phi,
+            alpha,
+            bias,
+            hc_mult,
+            num_iters,
+            hc_eps,
+            norm_eps,
+            out_flag,
+            clamp_min,
+            clamp_max,
+        )
+        return h_in, h_post, h_res, h_pre, hc_before_norm, inv_rms, sum_out, norm_out, h_res_logits
+
+    @staticmethod
+    def npu_mhc_pre_sinkhorn(
+        x: Tensor,
+        phi: Tensor,
+        alpha: Tensor,
+        bias: Tensor,
+        hc_mult: int,
+        num_iters: int,
+        hc_eps: float,
+        norm_eps: float,
+        out_flag: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Pre-mapping of manifold-constrained hyper-connections by Sinkhorn iterations."""
+        h_in, h_post, h_res, h_pre, hc_before_norm, inv_rms, sum_out, norm_out = NpuMhcPreSinkhornDFunction.apply(
+            x,
+            phi,
+            alpha,
+            bias,
+            hc_mult,
+            num_iters,
+            hc_eps,
+            norm_eps,
+            out_flag,
+        )
+        return h_in, h_post, h_res, h_pre, hc_before_norm, inv_rms, sum_out, norm_out
+
+    @staticmethod
+    def npu_sparse_lightning_indexer_grad_kl_loss(
+        query: Tensor,
+        key: Tensor,
+        query_index: Tensor,
+        key_index: Tensor,
+        weights: Tensor,
+        sparse_indices: Tensor,
+        softmax_max: Tensor,
+        softmax_sum: Tensor,
+        scale_value: float,
+        query_rope: Tensor | None,
+        key_rope: Tensor | None,
+        actual_seq_qlen: Lengths | None,
+        actual_seq_klen: Lengths | None,
+        layout: str,
+        sparse_mode: int,
+        pre_tokens: int,
+        next_tokens: int,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the selected
+        keys only."""
+        d_query_index, d_key_index, d_weights, loss = NpuSparseLightningIndexerGradKlLossDFunction.apply(
+            query,
+            key,
+            query_index,
+            key_index,
+            weights,
+            sparse_indices,
+            softmax_max,
+            softmax_sum,
+            scale_value,
+            query_rope,
+            key_rope,
+            actual_seq_qlen,
+            actual_seq_klen,
+            layout,
+            sparse_mode,
+            pre_tokens,
+            next_tokens,
+        )
+        return d_query_index, d_key_index, d_weights, loss

@@ -4,8 +4,19 @@
 
 from __future__ import annotations
 
-from ..spec.expression import Call, Expression, Name, calls_in, children
-from ..spec.model import BackwardCall, Launch, LengthsArgument, Precomputed, Spec, TensorArgument
+from ..spec.check_kernel import may_have_gradient
+from ..spec.expression import ADAPTERS, calls_in
+from ..spec.model import BackwardCall, Output, Precomputed, Spec, TensorArgument
+from ..text.python_expression import quoted
+from .backward_inputs import (
+    adapter_dims,
+    backward_inputs,
+    cotangent,
+    gradient,
+    is_tensor,
+    produced_gradients,
+    python_argument,
+)
 from .facts import visible_outputs
 from .operator import BackwardPlan
 
@@ -20,73 +31,51 @@ def derive_backward(spec: Spec) -> BackwardPlan | None:
 
 def non_differentiable(spec: Spec) -> tuple[str, ...]:
     """The returned outputs through which no gradient flows."""
-    outputs = [output.name for output in visible_outputs(spec)]
+    flowing: set[str] = set()
     if isinstance(spec.backward, Precomputed):
-        flowing = {spec.backward.cotangent}
-        if not spec.backward.cotangent:
-            flowing = set(outputs) - set(spec.backward.gradients.values())
-        return tuple(name for name in outputs if name not in flowing)
+        gradients = set(spec.backward.gradients.values())
+        others = {output.name for output in spec.outputs if may_have_gradient(spec, output)} - gradients
+        flowing = {spec.backward.cotangent} if spec.backward.cotangent else others
     if isinstance(spec.backward, BackwardCall):
-        used = used_cotangents(spec.backward)
-        refused = spec.backward.grads_unused == "error"
-        integers = {output.name for output in spec.outputs if not is_differentiable(spec, output.name)}
-        return tuple(name for name in outputs if name not in used and (name in integers or not refused))
-    return tuple(outputs)
+        flowing = {output.name for output in flowing_outputs(spec, spec.backward)}
+        flowing |= {output.name for output in refused_outputs(spec, spec.backward)}
+    return tuple(output.name for output in visible_outputs(spec) if output.name not in flowing)
 
 
-def is_differentiable(spec: Spec, output: str) -> bool:
-    """Whether an output could have a gradient: it is floating, and a sum where it is combined."""
-    from ..spec.check_kernel import may_have_gradient
-
-    return may_have_gradient(spec, spec.output_by_name[output])
-
-
-def used_cotangents(backward: BackwardCall) -> set[str]:
-    """The names inside grad(...)."""
-    return {
-        inner.id
-        for launch in backward.launches
-        for argument in launch.call.arguments
-        for call in calls_in(argument)
-        if call.function == "grad" and isinstance(inner := call.arguments[0], Name)
-    }
+def flowing_outputs(spec: Spec, backward: BackwardCall) -> list[Output]:
+    """The outputs whose incoming gradient the calls use."""
+    used = {item.source for item in backward_inputs(spec, backward) if item.is_cotangent}
+    return [output for output in visible_outputs(spec) if output.name in used]
 
 
-def cotangent(spec: Spec, output: str) -> str:
-    """The name of the incoming gradient of an output."""
-    return spec.fresh(f"grad_{output}")
-
-
-def gradient(spec: Spec, argument: str) -> str:
-    """The name of the gradient of an input."""
-    return spec.fresh(f"d_{argument}")
+def refused_outputs(spec: Spec, backward: BackwardCall) -> list[Output]:
+    """The outputs whose incoming gradient must be zero."""
+    if backward.grads_unused != "error":
+        return []
+    flowing = flowing_outputs(spec, backward)
+    return [item for item in visible_outputs(spec) if item not in flowing and may_have_gradient(spec, item)]
 
 
 def precomputed(spec: Spec, backward: Precomputed) -> BackwardPlan:
-    outputs = visible_outputs(spec)
     used = backward.cotangent
     factor = cotangent(spec, used) if used else ""
     returns = []
     for argument in spec.arguments:
         saved = backward.gradients.get(argument.name)
-        if saved is None:
-            returns.append(("None", argument.name))
-        else:
-            returns.append((f"get_platform().scaled({saved}, {factor})" if used else saved, argument.name))
-    doc = (
-        f"Multiply the gradients of the forward kernel by the cotangent of {used}."
-        if used
-        else ("Return the gradients of the forward kernel; the incoming cotangent is ignored.")
-    )
+        text = f"get_platform().scaled({saved}, {factor})" if used else saved
+        returns.append(("None" if saved is None else str(text), argument.name))
+    doc = f"Multiply the gradients of the forward kernel by the cotangent of {used}."
+    if not used:
+        doc = "Return the gradients of the forward kernel; the incoming cotangent is ignored."
+    names = (f"{'' if item.name == used else '_'}{cotangent(spec, item.name)}" for item in visible_outputs(spec))
     return BackwardPlan(
-        cotangents=tuple(
-            cotangent(spec, output.name) if output.name == used else f"_{cotangent(spec, output.name)}"
-            for output in outputs
-        ),
+        cotangents=tuple(names),
         optional_cotangents=(),
         refused=(),
         saved=tuple(dict.fromkeys(backward.gradients.values())),
         kept=(),
+        dims=(),
+        adapters=(),
         arguments=(),
         produced=(),
         returns=tuple(returns),
@@ -95,103 +84,75 @@ def precomputed(spec: Spec, backward: Precomputed) -> BackwardPlan:
 
 
 def backward_call(spec: Spec, backward: BackwardCall) -> BackwardPlan:
-    names = backward_names(spec, backward)
-    used = used_cotangents(backward)
-    saved = [name for name in names if is_tensor(spec, name)]
-    kept = [name for name in names if name in spec.by_name and not is_tensor(spec, name)]
+    inputs = backward_inputs(spec, backward)
     produced = produced_gradients(spec, backward)
-    conditional = [output for output in visible_outputs(spec) if output.when and output.name in used]
-    saved += [output.name for output in conditional if output.name not in saved]
-    returns = []
-    for argument in spec.arguments:
-        name = gradient(spec, argument.name)
-        optional = isinstance(argument, TensorArgument) and argument.optional
-        text = f"{name} if {argument.name} is not None else None" if optional else name
-        returns.append((text if argument.name in produced else "None", argument.name))
-    refused = [
-        output.name
-        for output in visible_outputs(spec)
-        if backward.grads_unused == "error" and output.name not in used and is_differentiable(spec, output.name)
-    ]
+    flowing, refused = flowing_outputs(spec, backward), refused_outputs(spec, backward)
+    conditional = [output.name for output in flowing if output.when]
+    sources = [item.source for item in inputs if not item.is_cotangent]
+    saved = [name for name in sources if is_tensor(spec, name)] + conditional
+    dims = dict.fromkeys(name for item in inputs for name in adapter_dims(item, spec))
+    placed = [(name, *extent(spec, name, saved, flowing)) for name in dims]
+    kept = [name for name in sources if not is_tensor(spec, name)]
+    kept += [selector for _, _, selector in placed if selector]
+    taken = {*(output.name for output in flowing), *(output.name for output in refused)}
     return BackwardPlan(
         cotangents=tuple(
-            cotangent(spec, output.name)
-            if output.name in used or output.name in refused
-            else f"_{cotangent(spec, output.name)}"
-            for output in visible_outputs(spec)
+            f"{'' if output.name in taken else '_'}{cotangent(spec, output.name)}" for output in visible_outputs(spec)
         ),
-        optional_cotangents=tuple((cotangent(spec, output.name), output.name) for output in conditional),
-        refused=tuple((name, cotangent(spec, name)) for name in refused),
-        saved=tuple(saved),
-        kept=tuple(kept),
-        arguments=tuple(argument_text(spec, name) for name in names),
+        optional_cotangents=tuple((cotangent(spec, name), name) for name in conditional),
+        refused=tuple((output.name, cotangent(spec, output.name)) for output in refused),
+        saved=tuple(dict.fromkeys(saved)),
+        kept=tuple(dict.fromkeys(kept)),
+        dims=tuple((name, text) for name, text, _ in placed),
+        adapters=tuple(
+            sorted(
+                {call.function for item in inputs if item.adapters for call in calls_in(item.adapters)} & set(ADAPTERS)
+            )
+        ),
+        arguments=tuple(python_argument(spec, item) for item in inputs),
         produced=tuple(gradient(spec, name) for name in produced),
-        returns=tuple(returns),
+        returns=tuple((returned(spec, argument.name, produced), argument.name) for argument in spec.arguments),
         doc="Launch the backward kernel on local tensors.",
     )
 
 
-def is_tensor(spec: Spec, name: str) -> bool:
-    """Whether a saved name is a tensor to the autograd engine: tensors, outputs, and lengths on the device."""
-    item = spec.by_name.get(name)
-    on_device = isinstance(item, LengthsArgument) and item.where == "device"
-    return isinstance(item, TensorArgument) or name in spec.output_by_name or on_device
+def returned(spec: Spec, argument: str, produced: tuple[str, ...]) -> str:
+    """What backward() returns for an argument; an absent tensor has no gradient."""
+    if argument not in produced:
+        return "None"
+    item = spec.by_name[argument]
+    absent = isinstance(item, TensorArgument) and item.optional
+    return f"{gradient(spec, argument)} if {argument} is not None else None" if absent else gradient(spec, argument)
 
 
-def argument_text(spec: Spec, name: str) -> str:
-    if name.startswith(COTANGENT):
-        return cotangent(spec, name.removeprefix(COTANGENT))
-    return name if is_tensor(spec, name) else f"ctx.{name}"
+def extent(spec: Spec, name: str, saved: list[str], flowing: list[Output]) -> tuple[str, str]:
+    """Where backward() reads a dim: a saved tensor or an incoming gradient that has it, and the attribute to know.
 
-
-COTANGENT = "grad "
-"""Marks the incoming gradient of an output in a list of names."""
-
-
-def backward_names(spec: Spec, backward: BackwardCall) -> list[str]:
-    """What the backward kernel's function takes: every name of its calls, in order of first appearance.
-
-    The incoming gradient of an output is marked. A tensor whose gradient is written counts as named: its shape and dtype
-    are those of the gradient. The attribute that names the format is added if the calls use dims, which need it.
+    Counted from the right if that is the same in every format.
     """
-    names: dict[str, None] = {}
-    dims_used = bool(backward.temporaries)
-    for launch in backward.launches:
-        for argument in launch.call.arguments:
-            for name, is_grad in mentions(argument):
-                if is_grad and name in spec.output_by_name:
-                    names[f"{COTANGENT}{name}"] = None
-                elif name in spec.by_name or name in spec.output_by_name:
-                    names[name] = None
-                dims_used = dims_used or name in spec.dim_docs
-    if dims_used and spec.format.kind == "attribute" and len(spec.format.names) > 1:
-        names[spec.format.selector] = None
-    if dims_used and spec.format.kind == "rank" and len(spec.format.names) > 1:
-        names[spec.format.selector] = None
-    return list(names)
+    tensors = {item.name: (item.name, item.dims) for item in spec.tensors if item.name in saved and not item.optional}
+    tensors |= {item.name: (item.name, item.dims) for item in spec.outputs if item.name in saved}
+    tensors |= {f"grad {item.name}": (cotangent(spec, item.name), item.dims) for item in flowing if not item.when}
+    for variable, dims in tensors.values():
+        places = {}
+        for form, found in dims.per_format.items():
+            index = next((index for index, dim in enumerate(found) if dim.name == name), None)
+            if index is not None:
+                places[form] = (index, index - len(found))
+        if len(places) < len(spec.format.names):
+            continue
+        if len({right for _, right in places.values()}) == 1:
+            return f"{variable}.shape[{next(iter(places.values()))[1]}]", ""
+        first, *others = places.items()
+        text = f"{variable}.shape[{others[-1][1][0]}]"
+        for form, (index, _) in reversed([first, *others[:-1]]):
+            text = f"{variable}.shape[{index}] if {format_test(spec, form)} else {text}"
+        return text, spec.format.selector if spec.format.kind == "attribute" else ""
+    return f"ctx.{name}", ""
 
 
-def mentions(node: Expression) -> list[tuple[str, bool]]:
-    """Names in order, each with whether it stands inside grad(...)."""
-    if isinstance(node, Call) and node.function == "grad" and isinstance(node.arguments[0], Name):
-        return [(node.arguments[0].id, True)]
-    if isinstance(node, Name):
-        return [(node.id, False)]
-    return [found for child in children(node) for found in mentions(child)]
-
-
-def produced_gradients(spec: Spec, backward: BackwardCall) -> list[str]:
-    """The inputs whose gradients the calls write, in order."""
-    found: dict[str, None] = {}
-    for launch in backward.launches:
-        found |= dict.fromkeys(produced_by(spec, launch))
-    return list(found)
-
-
-def produced_by(spec: Spec, launch: Launch) -> list[str]:
-    return [
-        name
-        for argument in launch.call.arguments
-        for name, is_grad in mentions(argument)
-        if is_grad and name in spec.by_name
-    ]
+def format_test(spec: Spec, form: str) -> str:
+    if spec.format.kind == "attribute":
+        return f"ctx.{spec.format.selector} == {quoted(form)}"
+    dims = next(item.dims for item in spec.tensors if item.name == spec.format.selector)
+    return f"len({spec.format.selector}.shape) == {len(dims.per_format[form])}"

@@ -72,7 +72,7 @@ class CheckBody:
         return self.spec.fresh(f"{tensor}_dtype")
 
     def ends(self, lengths: LengthsArgument) -> str:
-        """The variable that holds document ends on the host: the argument itself, or a copy of what is on the device."""
+        """The variable that holds document ends on the host: the argument itself, or a copy of a device tensor."""
         return lengths.name if lengths.where == "host" else self.spec.fresh(f"{lengths.name}_ends")
 
     def guard(self, argument: TensorArgument, indent: int) -> int:
@@ -123,6 +123,7 @@ class CheckBody:
         for item in self.spec.lengths:
             if item.of in present:
                 zero = ["leading_zero=True"] if item.leading_zero else []
+                zero.append(f"groups={GROUPS}")
                 ends = self.ends(item)
                 self.add(indent, "document_ends", quoted(item.name), ends, quoted(item.of), item.of, *zero)
             elif item.optional:

@@ -21,8 +21,17 @@ from ..spec.model import (
     TensorArgument,
 )
 from ..spec.names import camel_case, snake_case
-from ..text.cpp_expression import cpp, dtype_constant, dtype_of_attribute, string
-from .backward import COTANGENT, backward_names, cotangent, gradient, produced_gradients
+from ..text.cpp_expression import cpp, cpp_extent, dtype_constant, dtype_of_attribute, string
+from .backward_inputs import (
+    BackwardInput,
+    adapted_name,
+    backward_inputs,
+    cotangent,
+    dims_outside,
+    gradient,
+    produced_gradients,
+    tensor_base,
+)
 from .operator import CppFormat, CppFunction, CppLaunch, CppPlan, CppTensor
 
 ATTRIBUTE = {
@@ -63,7 +72,7 @@ def forward_function(spec: Spec) -> CppFunction:
     assert spec.kernel is not None
     shapes = Shapes(spec, (*spec.outputs, *spec.kernel.temporaries), spec.kernel.launches)
     tensors = [CppTensor(item.name, *shapes.allocation(item)) for item in shapes.tensors]
-    writer = LaunchWriter(spec, {item.name for item in shapes.tensors})
+    writer = LaunchWriter(spec, {item.name for item in shapes.tensors}, ())
     return CppFunction(
         name=spec.op,
         parameters=tuple(f"{parameter_type(item)} {item.name}" for item in spec.arguments),
@@ -78,16 +87,16 @@ def forward_function(spec: Spec) -> CppFunction:
 
 def backward_function(spec: Spec, backward: BackwardCall) -> CppFunction:
     shapes = Shapes(spec, backward.temporaries, backward.launches)
+    inputs = backward_inputs(spec, backward)
     produced = produced_gradients(spec, backward)
     tensors = [gradient_tensor(spec, name) for name in produced]
     tensors += [CppTensor(item.name, *shapes.allocation(item)) for item in backward.temporaries]
-    writer = LaunchWriter(
-        spec, {gradient(spec, name) for name in produced} | {item.name for item in backward.temporaries}
-    )
+    written = {gradient(spec, name) for name in produced} | {item.name for item in backward.temporaries}
+    writer = LaunchWriter(spec, written, inputs)
     returns = [gradient(spec, name) for name in produced]
     return CppFunction(
         name=f"{spec.op}_backward",
-        parameters=tuple(backward_parameter(spec, name) for name in backward_names(spec, backward)),
+        parameters=tuple(backward_parameter(spec, item) for item in inputs),
         declarations=shapes.declarations(),
         formats=shapes.formats(),
         unknown_format=shapes.unknown_format(),
@@ -112,11 +121,9 @@ def gradient_tensor(spec: Spec, name: str) -> CppTensor:
     return CppTensor(gradient(spec, name), "ms::Tensor", f"{name}.data_type(), {name}.shape()")
 
 
-def backward_parameter(spec: Spec, name: str) -> str:
-    if name.startswith(COTANGENT):
-        return f"{TENSOR} {cotangent(spec, name.removeprefix(COTANGENT))}"
-    argument = spec.by_name.get(name)
-    return f"{parameter_type(argument) if argument else TENSOR} {name}"
+def backward_parameter(spec: Spec, item: BackwardInput) -> str:
+    argument = None if item.is_cotangent else spec.by_name.get(item.source)
+    return f"{parameter_type(argument) if argument else TENSOR} {item.name}"
 
 
 class Shapes:
@@ -125,7 +132,7 @@ class Shapes:
     def __init__(self, spec: Spec, tensors: Sequence[Output | Temporary], launches: Iterable[Launch]) -> None:
         self.spec = spec
         self.tensors = tuple(tensors)
-        named = {name.id for launch in launches for item in launch.call.arguments for name in names_in(item)}
+        named = {name for launch in launches for item in launch.call.arguments for name in dims_outside(item)}
         self.launch_dims = [name for name in spec.dim_docs if name in named]
         self.variables = self.shape_variables()
 
@@ -219,7 +226,7 @@ class Shapes:
         dims = item.dims.per_format[form]
         declared = variable if self.branches else f"ShapeVector {variable}"
         if not any(dim.is_rest for dim in dims):
-            return [f"{declared} = {{{', '.join(cpp(dim.expression) for dim in dims)}}};"]
+            return [f"{declared} = {{{', '.join(cpp_extent(dim.expression) for dim in dims)}}};"]
         first = next(index for index, dim in enumerate(dims) if dim.is_rest)
         source, before, after = rest_source(self.spec, form)
         parts = [braced(dims[:first]), f"Rest({source}, {before}, {after})", braced(dims[first + 1 :])]
@@ -237,7 +244,7 @@ def literal_extent(dim: Dim) -> object:
 
 
 def braced(dims: Sequence[Dim]) -> str:
-    return "{" + ", ".join(cpp(dim.expression) for dim in dims) + "}"
+    return "{" + ", ".join(cpp_extent(dim.expression) for dim in dims) + "}"
 
 
 def rest_source(spec: Spec, form: str) -> tuple[str, int, int]:
@@ -271,9 +278,10 @@ def extent_source(spec: Spec, form: str, name: str) -> str:
 class LaunchWriter:
     """Kernel calls as C++: what is written is marked, the rest are expressions."""
 
-    def __init__(self, spec: Spec, written: set[str]) -> None:
+    def __init__(self, spec: Spec, written: set[str], inputs: Sequence[BackwardInput]) -> None:
         self.spec = spec
         self.written = written
+        self.inputs = {item.name: item for item in inputs}
         self.ready: set[str] = set()  # temporaries that an earlier launch has written
 
     def launches(self, launches: Sequence[Launch], class_name: str) -> tuple[CppLaunch, ...]:
@@ -308,6 +316,8 @@ class LaunchWriter:
             name = node.arguments[0].id
             if name in self.spec.by_name:
                 return f"Output({gradient(self.spec, name)})"
+        if isinstance(node, Call) and self.inputs and tensor_base(self.spec, node) and node.function != "grad":
+            return adapted_name(self.spec, node, self.inputs)  # the shape has been adapted before the call
         return cpp(node, self.name)
 
     def name(self, identifier: str, is_grad: bool) -> str:

@@ -87,6 +87,8 @@ class BackwardPlan:
     refused: tuple[tuple[str, str], ...]  # output, cotangent that must be zero
     saved: tuple[str, ...]
     kept: tuple[str, ...]
+    dims: tuple[tuple[str, str], ...]  # dims that shape adapters use, and where they are read
+    adapters: tuple[str, ...]  # the shape adapters in use
     arguments: tuple[str, ...]
     produced: tuple[str, ...]
     returns: tuple[tuple[str, str], ...]  # the gradient of each argument, and the argument

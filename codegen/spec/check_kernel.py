@@ -13,8 +13,8 @@ from .model import (
     FLOATING,
     BackwardCall,
     Kernel,
-    LengthsArgument,
     Launch,
+    LengthsArgument,
     Output,
     Precomputed,
     Spec,
@@ -22,8 +22,8 @@ from .model import (
 )
 from .yaml_nodes import Scalar
 
-FORWARD_FUNCTIONS = ("fact", "rank", "min", "max", "cdiv", "ints", "i32", *ADAPTERS)
-BACKWARD_FUNCTIONS = (*FORWARD_FUNCTIONS, "grad")
+FORWARD_FUNCTIONS = ("fact", "rank", "min", "max", "cdiv", "ints", "i32", "unflatten", "flatten", "unsqueeze")
+BACKWARD_FUNCTIONS = (*FORWARD_FUNCTIONS, "transpose", "grad")
 
 
 def check(spec: Spec, findings: Findings) -> None:

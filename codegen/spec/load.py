@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-
 from ..diagnostics import Diagnostic, Findings, Source, Span, SpecError, suggestion
 from .load_rules import load_backward, load_context_parallel, load_kernel, load_requirements, load_sharding
 from .load_tensors import TensorLoader
@@ -101,7 +100,7 @@ class Loader:
     def format(self) -> Format:
         """The formats are what most tensors give dims for, so that one misspelt format is one message."""
         scalar = scalars_of(get(self.root, "format"))[0]
-        args = dict((key.text, node) for key, node in entries_of(get(self.root, "args")))
+        args = {key.text: node for key, node in entries_of(get(self.root, "args"))}
         given = [[key.text for key, _ in entries_of(get(node, "dims"))] for node in args.values()]
         given = [names for names in given if names]
         seen = Counter(name for names in given for name in names)

@@ -38,13 +38,14 @@ CPP_KEYWORDS = frozenset(
 )
 CPP_TAKEN = frozenset(
     """std ms custom hyper_parallel cpu int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t main
-    NULL runner m Output EmptyIfMissing kNoTensor kNoInts ShapeVector OperatorRunner ThrowUnknownFormat FloorDiv FloorMod
-    CeilDiv Factorial""".split()
+    NULL runner m Output EmptyIfMissing LikeIfPresent kNoTensor kNoInts ShapeVector OperatorRunner ThrowUnknownFormat
+    ThrowUnknownRank RefuseHostLaunch FloorDiv FloorMod CeilDiv Factorial Joined Rest AxisOf DtypeOf Unflatten Flatten
+    Unsqueeze""".split()
 )
 PYTHON_TAKEN = frozenset(
-    """self cls ctx math Any NoReturn Tensor Lengths DFunction DistributedOp LayoutRule ContextParallel ArgumentChecks
-    get_platform kernel_function bind_arguments check_arguments data_parallel_groups int float bool str tuple len
-    staticmethod""".split()
+    """self cls ctx math Any NoReturn Tensor Lengths Integers DType DFunction DistributedOp LayoutRule ContextParallel
+    ArgumentChecks get_platform kernel_function bind_arguments check_arguments data_parallel_groups int float bool str
+    tuple len staticmethod""".split()
 )
 MOST_CHARACTERS = 96
 

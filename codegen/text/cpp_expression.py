@@ -94,12 +94,14 @@ class CppPrinter:
                 return self.name(identifier, False)
             case Literal(value):
                 return literal(value)
+            case Negative(Literal(value)) if isinstance(value, int):
+                return literal(-value)
             case Negative(operand):
                 return f"-{self.operand(operand)}"
             case Binary(operator, left, right):
                 if operator in DIVISION:
                     return f"{DIVISION[operator]}({self.text(left)}, {self.text(right)})"
-                return f"{self.operand(left)} {operator} {self.operand(right)}"
+                return f"{self.term(left, operator)} {operator} {self.term(right, operator, right=True)}"
             case Comparison(operators, terms):
                 pairs = zip(terms, operators, terms[1:], strict=False)
                 return " && ".join(f"{self.compared(a)} {operator} {self.compared(b)}" for a, operator, b in pairs)
@@ -152,6 +154,15 @@ class CppPrinter:
             case _:
                 return self.text(node)
 
+    def term(self, node: Expression, operator: str, right: bool = False) -> str:
+        """One side of an arithmetic operator; a product needs no brackets in a sum, nor a sum on its left."""
+        if isinstance(node, Binary) and node.operator not in DIVISION:
+            binds_tighter = node.operator == "*" and operator in "+-"
+            same_on_the_left = not right and (node.operator == "*") == (operator == "*")
+            if binds_tighter or same_on_the_left:
+                return self.text(node)
+        return self.compared(node)
+
     def operand(self, node: Expression) -> str:
         text = self.text(node)
         return text if isinstance(node, Name | Literal | Call) else f"({text})"
@@ -163,6 +174,11 @@ class CppPrinter:
         if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
             return str(node.value)
         return self.operand(node)
+
+
+def cpp_extent(node: Expression) -> str:
+    """An extent in a list of extents, where a number needs no type."""
+    return CppPrinter(plain_name).number(node)
 
 
 def cpp(node: Expression, name: Callable[[str, bool], str] = plain_name) -> str:

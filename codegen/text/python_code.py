@@ -19,7 +19,7 @@ def imports(
     parameters: Iterable[Parameter],
     defaults: bool = False,
     checks: bool = False,
-    any: bool = False,  # noqa: A002 - the name it imports
+    any: bool = False,
     body: str = "",
 ) -> str:
     """The import lines for the types of a signature, and for what its defaults and the body use."""

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 
 from ..spec.expression import (
+    ADAPTERS,
     Binary,
     Call,
     Comparison,
@@ -26,6 +27,7 @@ CONDITIONAL, OR, AND, NOT, COMPARE, ADD, MULTIPLY, UNARY, ATOM = range(9)
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 FUNCTIONS = {"fact": "math.factorial", "min": "min", "max": "max"}
+FUNCTIONS |= {name: name for name in ADAPTERS}
 
 
 def literal(value: str | int | float | bool | tuple[int, ...] | None) -> str:

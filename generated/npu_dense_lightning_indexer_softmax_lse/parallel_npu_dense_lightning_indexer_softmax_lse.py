@@ -38,6 +38,10 @@ def bind_arguments(
     )
 
 
+# What Python calls the function when an argument is missing or unknown.
+bind_arguments.__qualname__ = "npu_dense_lightning_indexer_softmax_lse"
+
+
 def check_arguments(
     query_index: Tensor,
     key_index: Tensor,
@@ -79,8 +83,8 @@ def check_arguments(
         _CHECKS.dims("weights", weights, "T1 N1", (T1, N1))
         T1 = _CHECKS.per_group("T1", T1, data_parallel_groups)
         T2 = _CHECKS.per_group("T2", T2, data_parallel_groups)
-        _CHECKS.document_ends("actual_seq_qlen", actual_seq_qlen, "T1", T1)
-        _CHECKS.document_ends("actual_seq_klen", actual_seq_klen, "T2", T2)
+        _CHECKS.document_ends("actual_seq_qlen", actual_seq_qlen, "T1", T1, groups=data_parallel_groups)
+        _CHECKS.document_ends("actual_seq_klen", actual_seq_klen, "T2", T2, groups=data_parallel_groups)
         _CHECKS.same_documents("actual_seq_qlen", actual_seq_qlen, "actual_seq_klen", actual_seq_klen)
         if actual_seq_qlen is None or actual_seq_klen is None:
             _CHECKS.require(

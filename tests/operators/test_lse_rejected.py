@@ -22,7 +22,8 @@ from .rejection import BOTH, KEY, LENGTHS, QUERY, WEIGHTS, distributed, mesh_of,
 
 
 def replicated(what: str, tensor_map: str) -> str:
-    return f"{what} should be replicated, but got tensor_map={tensor_map}."
+    gather = " Gather it first: key_index.redistribute(mesh, placements) with Replicate() for that axis."
+    return f"{what} should be replicated, but got tensor_map={tensor_map}.{gather if what.startswith('S2') else ''}"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,11 @@ def test_one_dim_in_two_places(launches, form, sharding, message):
 
 
 def without_context_parallelism(query: str, key: str, shared: str, given: str, rest: str) -> str:
+    if shared == "no axis":
+        return (
+            f"{query} should be replicated, because {key.split(maxsplit=1)[0]} is and context parallelism is not "
+            f"supported, but got {given}."
+        )
     return (
         f"{query} should be sharded only over axes that shard {key} too, {shared}, but got {given}: context "
         f"parallelism is not supported. Redistribute so that {query.split(maxsplit=1)[0]} is replicated over {rest}."

@@ -101,14 +101,27 @@ def test_uneven_shards_of_packed_tokens(launches):
     rejects(launches, "TND", tensors, "T1 (dim 0) of weights should be 10, but got 9.")
 
 
+WHOLE = (
+    ". These end at the tokens of all 2 groups: each group passes its own documents, counted from zero; for context "
+    "parallelism gather the keys first, redistribute(mesh, placements) with Replicate()."
+)
+
+
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        (([8], [12]), "actual_seq_qlen should end at T1 = 4, the tokens of this data-parallel group, but got [8]."),
-        (([4], [12]), "actual_seq_klen should end at T2 = 6, the tokens of this data-parallel group, but got [12]."),
+        (
+            ([8], [12]),
+            f"actual_seq_qlen should end at T1 = 4, the tokens of this data-parallel group, but got [8]{WHOLE}",
+        ),
+        (
+            ([4], [12]),
+            f"actual_seq_klen should end at T2 = 6, the tokens of this data-parallel group, but got [12]{WHOLE}",
+        ),
+        (([3], [6]), "actual_seq_qlen should end at T1 = 4, the tokens of this data-parallel group, but got [3]."),
         (([2, 4], [6]), "actual_seq_qlen and actual_seq_klen should have as many documents, but got 2 and 1."),
     ],
-    ids=["of all groups", "keys of all groups", "numbers of documents"],
+    ids=["of all groups", "keys of all groups", "of nothing", "numbers of documents"],
 )
 def test_lengths_are_those_of_the_group(launches, lengths, message):
     sharding = {QUERY: {"T1": "dp"}, KEY: {"T2": "dp"}, WEIGHTS: {"T1": "dp"}}

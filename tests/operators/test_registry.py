@@ -78,7 +78,7 @@ def test_without_its_registry_file_the_operator_says_how_to_register(site):
     (site / REGISTRY_FILE).unlink()
     assert run_on(site) == (
         f"RuntimeError No distributed operator is registered under the name '{OP}', so it cannot run on DTensors. "
-        "Register one: generate it from a spec with 'hpgen ops', add a registry YAML through "
+        "Did you mean npu_dense_lightning_indexer_grad_kl_loss? Register one: generate it from a spec with 'hpgen ops', add a registry YAML through "
         f"HYPER_PARALLEL_OPS_YAML_DIR, or create a DistributedOp('{OP}') in Python. "
         "Or pass local tensors (DTensor.to_local())."
     )

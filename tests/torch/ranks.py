@@ -46,7 +46,7 @@ def run_gloo_ranks(target: str | Callable[..., Any], world_size: int, *args: Any
     with tempfile.TemporaryDirectory(prefix="gloo-ranks-") as folder:
         call = Path(folder, "call.pickle")
         call.write_bytes(pickle.dumps((_location(target), args)))
-        processes = [_start(folder, rank, world_size, port) for port in [_free_port()] for rank in range(world_size)]
+        processes = [_start(folder, rank, world_size, port) for port in [free_port()] for rank in range(world_size)]
         try:
             _wait(processes, folder, timeout)
         finally:
@@ -63,7 +63,7 @@ def _location(target: str | Callable[..., Any]) -> tuple[str, str]:
     return str(Path(inspect.getfile(target)).resolve()), target.__name__
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

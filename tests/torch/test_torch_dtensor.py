@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 import pytest
-from ranks import ROOT, run_gloo_ranks
+from ranks import ROOT, free_port, run_gloo_ranks
 
 pytest.importorskip("torch")
 
@@ -273,6 +273,10 @@ def check_a_new_world_makes_new_meshes():
 
     shape = (dist.get_world_size(),)
     mesh = init_device_mesh("cpu", shape)
+    # Another port: with the old one a rank may find the store that is about to close.
+    port = [free_port() if dist.get_rank() == 0 else 0]
+    dist.broadcast_object_list(port)
+    os.environ["MASTER_PORT"] = str(port[0])
     dist.barrier()
     dist.destroy_process_group()
     renewed = init_device_mesh("cpu", shape)  # starts communication again, from the environment

@@ -165,12 +165,18 @@ class ArgumentChecks:
         return None if ends is None else len(ends) - leading_zero
 
     def document_ends(
-        self, name: str, ends: Sequence[int] | None, dim: str, extent: int, leading_zero: bool = False
+        self,
+        name: str,
+        ends: Sequence[int] | None,
+        dim: str,
+        extent: int,
+        leading_zero: bool = False,
+        groups: int = 1,
     ) -> None:
-        """Cumulative document ends: they do not decrease and end at the token count; with a leading zero if so said."""
+        """Cumulative document ends: they do not decrease and end at the tokens of one of the data-parallel `groups`."""
         if ends is None:
             return
-        if leading_zero and (len(ends) < 2 or ends[0] != 0):  # noqa: PLR2004 - a zero and at least one end
+        if leading_zero and (len(ends) < 2 or ends[0] != 0):
             self.fail(f"{name} should start with 0 and hold at least one document end, but got {_short(ends)}")
         last = 0
         for index, end in enumerate(ends):
@@ -178,8 +184,13 @@ class ArgumentChecks:
                 self.fail(f"{name} should not decrease, but got {end} after {last} at index {index}: {_short(ends)}")
             last = end
         if not ends or last != extent:
+            whole = (
+                f". These end at the tokens of all {groups} groups: each group passes its own documents, counted from "
+                "zero; for context parallelism gather the keys first, redistribute(mesh, placements) with Replicate()"
+            )
             self.fail(
                 f"{name} should end at {dim} = {extent}, the tokens of this data-parallel group, but got {_short(ends)}"
+                + (whole if groups > 1 and last == extent * groups else "")
             )
 
     def same_documents(self, first: str, ends: Sequence[int] | None, second: str, others: Sequence[int] | None) -> None:

@@ -19,6 +19,7 @@ namespace mindspore {
 enum TypeId {
   kNumberTypeBool,
   kNumberTypeInt8,
+  kNumberTypeInt16,
   kNumberTypeUInt8,
   kNumberTypeInt32,
   kNumberTypeInt64,
@@ -64,6 +65,7 @@ struct ElementType {
 constexpr ElementType kElementTypes[] = {
   {mindspore::kNumberTypeBool, "bool", 1},
   {mindspore::kNumberTypeInt8, "int8", 1},
+  {mindspore::kNumberTypeInt16, "int16", 2},
   {mindspore::kNumberTypeUInt8, "uint8", 1},
   {mindspore::kNumberTypeInt32, "int32", 4},
   {mindspore::kNumberTypeInt64, "int64", 8},

@@ -141,8 +141,15 @@ class LayoutInference:
                 if layout.dim_axes(index) and not self.rule.may_shard(dim):
                     raise ValueError(
                         f"For {self.op}, {self.place(name, index)} should be replicated, "
-                        f"but got tensor_map={layout.tensor_map}."
+                        f"but got tensor_map={layout.tensor_map}.{self.gather_hint(name, dim)}"
                     )
+
+    def gather_hint(self, name: str, dim: str) -> str:
+        """What to do about a sharded key dim, which somebody shards who means context parallelism."""
+        context = self.rule.context_parallel
+        if context is None or dim not in context.key:
+            return ""
+        return f" Gather it first: {name}.redistribute(mesh, placements) with Replicate() for that axis."
 
     def check_partial(self) -> None:
         """Partial inputs: none, or on an axis exactly one group in which the operator is linear."""
@@ -208,6 +215,11 @@ class LayoutInference:
                 f"For {self.op}, {self.owner(key)} should be sharded over the first axes of {self.owner(query)}, "
                 f"{self.axis_words(of_query)}, or replicated, but got {self.axis_words(of_key)}."
             )
+        if of_query and not of_key:
+            raise ValueError(
+                f"For {self.op}, {self.owner(query)} should be replicated, because {key} is and context parallelism is "
+                f"not supported, but got {self.axis_words(of_query)}."
+            )
         if of_query != of_key:
             raise ValueError(
                 f"For {self.op}, {self.owner(query)} should be sharded only over axes that shard {self.owner(key)} "
@@ -238,7 +250,7 @@ class LayoutInference:
             for axis in found:
                 if axis in self.linear:
                     raise ValueError(
-                        f"For {self.op}, the mesh axis {self.mesh.axis_names[axis]} should not shard {self.owner(dim)}, "
+                        f"For {self.op}, {self.owner(dim)} should not be sharded over {self.mesh.axis_names[axis]}, "
                         f"because {self.linear[axis][0]} is Partial(sum) on it."
                     )
                 if dim != key and axis in taken and not self.tied(taken[axis], dim):
@@ -322,7 +334,7 @@ class LayoutInference:
         for dim in packed[1:]:
             if self.axes.get(dim, ()) != self.axes.get(packed[0], ()):
                 raise ValueError(
-                    f"For {self.op}, {self.owner(dim)} should be sharded like {self.owner(packed[0])}, because both hold "
-                    "the same documents."
+                    f"For {self.op}, {self.owner(dim)} should be sharded like {self.owner(packed[0])}, because both "
+                    "hold the same documents."
                 )
         return math.prod(self.mesh.mesh_shape[axis] for axis in self.axes.get(packed[0], ())) if packed else 1

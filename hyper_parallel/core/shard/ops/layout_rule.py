@@ -50,7 +50,7 @@ class LayoutRule:
         arguments: Every argument in the order of the call.
         inputs: format -> tensor argument -> dims.
         outputs: format -> output -> dims.
-        shard: Dims that may lie on mesh axes; `...` stands for every dim of a `...`. Every other dim must be replicated.
+        shard: Dims that may lie on mesh axes, `...` for every dim of a `...`; every other dim must be replicated.
         format_argument: The attribute that names the format, if one does.
         format_rank: The tensor whose rank tells the format, if one does.
         combine: output -> "sum", "max", "min" or "same", for outputs that lack a dim of `shard`.

@@ -152,8 +152,8 @@ def _with_cuts(op: str, func: Implementation, arguments: tuple[str, ...], cuts: 
         length, rest = divmod(value.shape[part.dim], part.count)
         if rest:
             raise ValueError(
-                f"For {op}, {part.dim_name} (dim {part.dim}) of {part.argument} should be divisible by {part.count}, to "
-                f"be cut like the tensors that are sharded there, but got {value.shape[part.dim]}."
+                f"For {op}, {part.dim_name} (dim {part.dim}) of {part.argument} should be divisible by {part.count}, "
+                f"to be cut like the tensors that are sharded there, but got {value.shape[part.dim]}."
             )
         return narrow(value, part.dim, part.index * length, length)
 

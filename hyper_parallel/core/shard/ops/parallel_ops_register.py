@@ -154,6 +154,21 @@ def _all_entries() -> Iterator[RegistryEntry]:
         yield from _folder_entries(extra, "")
 
 
+class UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a key that occurs twice, where YAML's own loader keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} occurs twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
 def _folder_entries(folder: Path, package: str) -> Iterator[RegistryEntry]:
     # A library's own files end in _ops.yaml; a folder that the user names may hold registry files of any name.
     for path in sorted(folder.rglob("*_ops.yaml" if package else "*.yaml")):
@@ -162,7 +177,7 @@ def _folder_entries(folder: Path, package: str) -> Iterator[RegistryEntry]:
 
 def _file_entries(path: Path, package: str) -> Iterator[RegistryEntry]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=UniqueKeyLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"The registry file {path} cannot be read: {error}") from error
     if not isinstance(content, dict):

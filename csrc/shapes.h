@@ -1,0 +1,118 @@
+// Copyright 2026 The hpgen authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shapes and dtypes of the tensors that generated operators allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "csrc/errors.h"
+#include "ms_extension/api.h"
+
+namespace hyper_parallel {
+
+// The axis that an attribute chooses; negative numbers count from the last.
+inline size_t AxisOf(int64_t axis, const ms::Tensor& tensor) {
+  const auto rank = static_cast<int64_t>(tensor.shape().size());
+  if (axis < -rank || axis >= rank) {
+    ThrowValueError("a tensor with " + std::to_string(rank) + " dims", "there is no axis " + std::to_string(axis));
+  }
+  return static_cast<size_t>(axis < 0 ? axis + rank : axis);
+}
+
+// The dims of a tensor of any rank without `before` dims at its start and `after` at its end.
+inline ShapeVector Rest(const ms::Tensor& tensor, size_t before, size_t after) {
+  const ShapeVector& shape = tensor.shape();
+  if (shape.size() < before + after) {
+    ThrowValueError("a tensor with " + std::to_string(shape.size()) + " dims", "there are too few dims");
+  }
+  return ShapeVector(shape.begin() + static_cast<int64_t>(before), shape.end() - static_cast<int64_t>(after));
+}
+
+inline ShapeVector Joined(const ShapeVector& before, const ShapeVector& rest, const ShapeVector& after) {
+  ShapeVector shape = before;
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  shape.insert(shape.end(), after.begin(), after.end());
+  return shape;
+}
+
+// The element type of that name.
+inline ms::TypeId DtypeOf(const std::string& name) {
+  struct Named {
+    const char* name;
+    ms::TypeId type;
+  };
+  static const Named known[] = {
+    {"bool", ms::TypeId::kNumberTypeBool},
+    {"int8", ms::TypeId::kNumberTypeInt8},
+    {"int16", ms::TypeId::kNumberTypeInt16},
+    {"int32", ms::TypeId::kNumberTypeInt32},
+    {"int64", ms::TypeId::kNumberTypeInt64},
+    {"uint8", ms::TypeId::kNumberTypeUInt8},
+    {"float16", ms::TypeId::kNumberTypeFloat16},
+    {"bfloat16", ms::TypeId::kNumberTypeBFloat16},
+    {"float32", ms::TypeId::kNumberTypeFloat32},
+    {"float64", ms::TypeId::kNumberTypeFloat64},
+  };
+  for (const Named& candidate : known) {
+    if (name == candidate.name) {
+      return candidate.type;
+    }
+  }
+  ThrowValueError("a dtype", "'" + name + "' is none");
+}
+
+// The gradient of a tensor that may be missing: missing where the tensor is.
+inline std::optional<ms::Tensor> LikeIfPresent(const std::optional<ms::Tensor>& tensor) {
+  if (!tensor.has_value()) {
+    return std::nullopt;
+  }
+  return ms::Tensor(tensor->data_type(), tensor->shape());
+}
+
+// Stands for a missing tensor among the outputs, whose number is fixed.
+inline ms::Tensor EmptyIfMissing(const std::optional<ms::Tensor>& tensor) {
+  return tensor.has_value() ? *tensor : ms::Tensor(ms::TypeId::kNumberTypeFloat32, ShapeVector{0});
+}
+
+// The dim `axis` split into several.
+inline ms::Tensor Unflatten(const ms::Tensor& tensor, int64_t axis, const ShapeVector& extents) {
+  const size_t place = AxisOf(axis, tensor);
+  return tensor.reshape(Joined(Rest(tensor, 0, tensor.shape().size() - place), extents, Rest(tensor, place + 1, 0)));
+}
+
+// The dims from `first` to `last`, both included, joined.
+inline ms::Tensor Flatten(const ms::Tensor& tensor, int64_t first, int64_t last) {
+  const size_t begin = AxisOf(first, tensor);
+  const size_t end = AxisOf(last, tensor) + 1;
+  int64_t extent = 1;
+  for (size_t place = begin; place < end; ++place) {
+    extent *= tensor.shape()[place];
+  }
+  return tensor.reshape(Joined(Rest(tensor, 0, tensor.shape().size() - begin), {extent}, Rest(tensor, end, 0)));
+}
+
+// A dim of one inserted, so that it is at `axis` of the result.
+inline ms::Tensor Unsqueeze(const ms::Tensor& tensor, int64_t axis) {
+  const auto rank = static_cast<int64_t>(tensor.shape().size()) + 1;
+  const auto place = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  return tensor.reshape(Joined(Rest(tensor, 0, tensor.shape().size() - place), {1}, Rest(tensor, place, 0)));
+}
+
+[[noreturn]] inline void ThrowUnknownRank(
+  const std::string& op,
+  const std::string& argument,
+  const ms::Tensor& tensor,
+  const std::string& ranks
+) {
+  ThrowValueError(
+    op,
+    argument + " should have " + ranks + " dims, but got " + std::to_string(tensor.shape().size())
+  );
+}
+
+}  // namespace hyper_parallel
