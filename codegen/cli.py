@@ -61,15 +61,76 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool) -> 
             sys.exit(FINE if comparison.clean else FINDINGS)
         write(comparison)
     except SpecError as error:
-        for diagnostic in error.diagnostics:
-            click.echo(diagnostic.render(), err=True)
-        count = len(error.diagnostics)
-        click.echo(f"{count} error{'s' if count > 1 else ''}; nothing was written", err=True)
-        sys.exit(FINDINGS)
+        sys.exit(show(error))
     except OutputError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(USAGE)
     report(len(library.selected), output, comparison)
+
+
+@main.command()
+@click.argument("ids", nargs=-1)
+def rules(ids: tuple[str, ...]) -> None:
+    """List the diagnostic ids with their titles, or only IDS."""
+    from .rules import RULES
+
+    unknown = [name for name in ids if name.upper() not in RULES]
+    if unknown:
+        raise click.UsageError(f"no diagnostic is called {', '.join(unknown)}; hpgen rules lists them all")
+    for name in [name.upper() for name in ids] or RULES:
+        click.echo(f"{name}  {RULES[name]}")
+
+
+@main.command()
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File; standard output without.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file is not this schema.")
+def schema(output: Path | None, check: bool) -> None:
+    """Print the JSON Schema (draft-07) of a spec, for editors."""
+    from .output import OutputError, read, replace
+    from .spec.schema import schema_text
+
+    if output is None:
+        if check:
+            raise click.UsageError("--check needs the file to check: -o FILE")
+        click.echo(schema_text(), nl=False)
+        return
+    try:
+        current = read(output)
+        if check:
+            if current != schema_text().encode():
+                click.echo(f"{'missing' if current is None else 'stale'}: {output}")
+                click.echo(f"run: hpgen schema -o {output}", err=True)
+                sys.exit(FINDINGS)
+            return
+        if current != schema_text().encode():
+            replace(output, schema_text().encode())
+    except (OutputError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(USAGE)
+
+
+@main.command(name="list")
+@click.argument("specs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+def list_operators(specs: tuple[Path, ...]) -> None:
+    """List the operators of SPECS: formats, dims that may be sharded, backward policy, kernels."""
+    from .inventory import inventory
+    from .library import load_library
+
+    try:
+        library = load_library(specs)
+    except SpecError as error:
+        sys.exit(show(error))
+    for line in inventory([spec for spec in library.specs if spec.op in library.selected]):
+        click.echo(line)
+
+
+def show(error: SpecError) -> int:
+    """Print every finding; the exit code."""
+    for diagnostic in error.diagnostics:
+        click.echo(diagnostic.render(), err=True)
+    count = len(error.diagnostics)
+    click.echo(f"{count} error{'s' if count > 1 else ''}; nothing was written", err=True)
+    return FINDINGS
 
 
 def summary(comparison: object) -> list[str]:

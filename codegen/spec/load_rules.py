@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..diagnostics import Diagnostic, Findings, SpecError
+from ..text.spec_expression import spec_text
 from .expression import parse_expression
 from .kernel_call import parse_kernel_call
 from .load_tensors import TensorLoader
@@ -33,10 +34,11 @@ def load_requirements(node: Node | None, findings: Findings) -> tuple[Requiremen
 def requirement(node: Node) -> Requirement:
     if isinstance(node, Mapping):
         condition, applies = cast(Scalar, node.get("then")), cast(Scalar, node.get("if"))
-        text = f"{text_of(condition)} if {text_of(applies)}"
-        return Requirement(parse_expression(condition), parse_expression(applies), text, condition)
+        holds, where = parse_expression(condition), parse_expression(applies)
+        return Requirement(holds, where, f"{spec_text(holds)} if {spec_text(where)}", condition)
     scalar = cast(Scalar, node)
-    return Requirement(parse_expression(scalar), None, text_of(scalar), scalar)
+    holds = parse_expression(scalar)
+    return Requirement(holds, None, spec_text(holds), scalar)
 
 
 def load_sharding(node: Node | None) -> Sharding:

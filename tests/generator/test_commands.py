@@ -1,0 +1,84 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""`hpgen schema`, `hpgen rules` and `hpgen list`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from hpgen.rules import RULES
+
+from .spec_texts import ROOT, hpgen, lse_text, write_spec
+
+
+def test_schema_prints_a_draft_07_schema() -> None:
+    from jsonschema import Draft7Validator
+
+    result = hpgen("schema", cwd=ROOT)
+    assert result.returncode == 0
+    schema = json.loads(result.stdout)
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    Draft7Validator.check_schema(schema)
+    assert result.stdout == (ROOT / "codegen" / "spec" / "schema.json").read_text()
+
+
+def test_schema_checks_a_copy(tmp_path: Path) -> None:
+    missing = hpgen("schema", "-o", "spec.json", "--check", cwd=tmp_path)
+    assert (missing.returncode, missing.stdout, missing.stderr) == (
+        1,
+        "missing: spec.json\n",
+        "run: hpgen schema -o spec.json\n",
+    )
+    assert hpgen("schema", "-o", "spec.json", cwd=tmp_path).returncode == 0
+    assert hpgen("schema", "-o", "spec.json", "--check", cwd=tmp_path).returncode == 0
+    (tmp_path / "spec.json").write_text("{}\n")
+    assert hpgen("schema", "-o", "spec.json", "--check", cwd=tmp_path).stdout == "stale: spec.json\n"
+    assert hpgen("schema", "--check", cwd=tmp_path).returncode == 2
+
+
+def test_every_key_of_the_schema_is_described() -> None:
+    def undescribed(node: dict[str, object], path: str) -> list[str]:
+        found = []
+        for key, value in dict(node.get("properties", {})).items():  # type: ignore[call-overload]
+            if "description" not in value and "$ref" not in value:
+                found.append(f"{path}.{key}")
+            found += undescribed(value, f"{path}.{key}")
+        return found
+
+    schema = json.loads((ROOT / "codegen" / "spec" / "schema.json").read_text())
+    undescribed_keys = undescribed(schema, "")
+    for name, definition in schema["definitions"].items():
+        undescribed_keys += undescribed(definition, name)
+    assert undescribed_keys == []
+
+
+def test_rules_lists_every_id() -> None:
+    lines = hpgen("rules", cwd=ROOT).stdout.splitlines()
+    assert [line.split("  ", 1) for line in lines] == [[name, title] for name, title in RULES.items()]
+    assert hpgen("rules", "hp102", cwd=ROOT).stdout == f"HP102  {RULES['HP102']}\n"
+    assert hpgen("rules", "HP999", cwd=ROOT).returncode == 2
+
+
+def test_every_id_in_the_code_is_a_rule_and_every_rule_is_used() -> None:
+    used = set()
+    for path in (ROOT / "codegen").rglob("*.py"):
+        if path.name != "rules.py":
+            used |= set(re.findall(r'"(HP\d{3})"', path.read_text()))
+    assert used == set(RULES)
+
+
+def test_list_shows_the_library(tmp_path: Path) -> None:
+    write_spec(tmp_path, lse_text())
+    result = hpgen("list", "specs", cwd=tmp_path)
+    assert result.returncode == 0
+    header, row = result.stdout.splitlines()
+    assert header.split() == ["operator", "formats", "in", "out", "shardable", "backward", "kernels"]
+    assert row.split() == [
+        "npu_dense_lightning_indexer_softmax_lse",
+        *("BSND", "TND", "9", "2", "B", "S1", "T1", "T2", "none"),
+        "aclnnDenseLightningIndexerSoftmaxLse",
+    ]
+    write_spec(tmp_path, lse_text(("N2 == 1", "N7 == 1")))
+    assert hpgen("list", "specs", cwd=tmp_path).returncode == 1
