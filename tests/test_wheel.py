@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from tests.generator.spec_texts import LSE, lse_text, tree
+from tests.generator.spec_texts import LSE, SPECS, tree
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {"hpgen": "codegen", "hpgen.templates": "templates", "hpgen.csrc": "csrc"} | {
@@ -77,7 +77,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
 
     empty = tmp_path / "empty" / "specs"
     empty.mkdir(parents=True)
-    (empty / f"{LSE}.yaml").write_text(lse_text())
+    for spec in SPECS.glob("*.yaml"):
+        (empty / spec.name).write_bytes(spec.read_bytes())
     command = [str(tmp_path / "venv" / "bin" / "hpgen"), "ops", "specs/"]
     subprocess.run(command, cwd=empty.parent, check=True, capture_output=True, env=environment)
     assert tree(empty.parent / "generated") == tree(ROOT / "generated")
