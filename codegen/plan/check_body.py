@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ..spec.expression import Expression, Logical, names_in
+from ..spec.expression import Expression, IsNone, Logical, Name, names_in
 from ..spec.model import Attribute, LengthsArgument, Requirement, Spec, TensorArgument
 from ..text.fold import FALSE, TRUE, fold
 from ..text.python_expression import AND, OR, literal, negated, printed, python, quoted
@@ -75,15 +75,21 @@ class CheckBody:
         """The variable that holds document ends on the host: the argument itself, or a copy of a device tensor."""
         return lengths.name if lengths.where == "host" else self.spec.fresh(f"{lengths.name}_ends")
 
-    def guard(self, argument: TensorArgument, indent: int) -> int:
-        """Open an `if` for a tensor that may be absent; the indent of what follows."""
-        if not argument.optional:
+    def guard(self, argument: TensorArgument, indent: int, dims: Sequence[str] = ()) -> int:
+        """Open an `if` for a tensor that may be absent and dims that may be unknown; the indent of what follows."""
+        names = ([argument.name] if argument.optional else []) + list(dims)
+        if not names:
             return indent
-        self.lines.append(f"{' ' * indent}if {argument.name} is not None:")
+        self.lines.append(f"{' ' * indent}if {' and '.join(f'{name} is not None' for name in names)}:")
         return indent + 4
 
     def formats(self) -> None:
         form = self.spec.format
+        maybe = set().union(*(self.spec.uncertain(name) for name in form.names)) - set(self.spec.counts)
+        needed = {name for item in form.names for name in self.needed(item)}
+        for name in self.spec.dim_docs:
+            if name in maybe & needed:
+                self.lines.append(f"    {name}: Any = None  # unknown without the optional tensors that have it")
         if len(form.names) == 1:
             if form.kind == "rank":
                 rank = len(self.tensor(form.selector).dims.per_format[form.names[0]])
@@ -107,9 +113,8 @@ class CheckBody:
 
     def branch(self, form: str, indent: int) -> None:
         """What is checked of one format: shapes, document ends, requirements."""
-        own = [item for item in self.spec.requirements if item not in self.shared and self.applies(item, form)]
-        required = {name.id for item in (*own, *self.shared) for part in parts(item) for name in names_in(part)}
-        shapes = ShapeChecks(self, form, indent, required)
+        own = self.own_requirements(form)
+        shapes = ShapeChecks(self, form, indent, self.required(form))
         shapes.write()
         for dim in packed_dims(self.spec, form):
             if dim in shapes.needed:
@@ -117,6 +122,17 @@ class CheckBody:
         self.document_ends(form, indent)
         for requirement in own:
             self.requirement(requirement, form, indent)
+
+    def own_requirements(self, form: str) -> list[Requirement]:
+        return [item for item in self.spec.requirements if item not in self.shared and self.applies(item, form)]
+
+    def required(self, form: str) -> set[str]:
+        """The names that the requirements of a format use."""
+        items = (*self.own_requirements(form), *self.shared)
+        return {name.id for item in items for part in parts(item) for name in names_in(part)}
+
+    def needed(self, form: str) -> set[str]:
+        return ShapeChecks(self, form, 0, self.required(form)).needed
 
     def document_ends(self, form: str, indent: int) -> None:
         present = self.spec.bound(form)
@@ -154,8 +170,10 @@ class CheckBody:
             applies, holds = (fold(part, self.spec.format.selector, form) for part in (applies, holds))
         if applies == FALSE or holds == TRUE:
             return
+        applies = known_first(self.spec, requirement, form, applies)
         fails = negated(holds, self.integers.__contains__) if holds != FALSE else TRUE
-        terms = [part for part in (applies, fails) if part != TRUE]
+        first = applies.terms if isinstance(applies, Logical) and applies.operator == "and" else (applies,)
+        terms = [part for part in (*first, fails) if part != TRUE]
         failing: Expression = terms[0] if len(terms) == 1 else Logical("and", tuple(terms)) if terms else TRUE
         operands, operator = top_level(failing)
         if failing != TRUE:
@@ -163,6 +181,17 @@ class CheckBody:
         names = dict.fromkeys(name.id for name in names_in(requirement.condition))
         inner = indent if failing == TRUE else indent + 4
         self.add(inner, "require", quoted(requirement.text), *(f"{name}={name}" for name in names))
+
+
+def known_first(spec: Spec, requirement: Requirement, form: str | None, applies: Expression) -> Expression:
+    """A requirement on dims that only optional tensors have applies where these are given."""
+    forms = spec.format.names if form is None else (form,)
+    maybe = set().union(*(spec.uncertain(name) for name in forms))
+    names = dict.fromkeys(name.id for part in parts(requirement) for name in names_in(part) if name.id in maybe)
+    tests: list[Expression] = [IsNone(Name(name), True) for name in names]
+    rest = applies.terms if isinstance(applies, Logical) and applies.operator == "and" else (applies,)
+    terms = (*tests, *(term for term in rest if term != TRUE))
+    return TRUE if not terms else terms[0] if len(terms) == 1 else Logical("and", terms)
 
 
 def parts(requirement: Requirement) -> Iterator[Expression]:

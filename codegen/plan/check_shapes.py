@@ -28,6 +28,7 @@ class ShapeChecks:
         self.rest = ""  # the variable that holds the extents behind `...`
         self.late: list[tuple[TensorArgument, int, Dim]] = []
         self.needed = self.names_used_later(required)
+        self.maybe = self.spec.uncertain(form)
 
     def names_used_later(self, required: set[str]) -> set[str]:
         names: list[str] = []
@@ -45,14 +46,15 @@ class ShapeChecks:
                 zero = ["leading_zero=True"] if lengths.leading_zero else []
                 self.body.add(self.indent, "documents", self.body.ends(lengths), *zero, assign=name)
                 self.bound.add(name)
-        for tensor in self.spec.tensors:
+        for tensor in sorted(self.spec.tensors, key=lambda tensor: tensor.optional):
             if any(dim.is_rest for dim in tensor.dims.per_format[self.form]) and not self.rest:
                 self.first_of_any_rank(tensor)
             else:
                 self.tensor(tensor)
         for tensor, index, dim in self.late:
             given = f"{tensor.name}.shape[{index}]"
-            inner = self.body.guard(tensor, self.indent)
+            unknown = [name for name in dim.names if name in self.maybe]
+            inner = self.body.guard(tensor, self.indent, unknown)
             names = quoted(tensor.name), str(index), quoted(dim.compact)
             self.body.add(inner, "extent", *names, given, python(dim.expression))
 
@@ -100,10 +102,12 @@ class ShapeChecks:
                 continue
             new = dim.name is not None and dim.name not in self.bound
             known = not new and all(name in before or name not in self.spec.dim_docs for name in dim.names)
+            known = known and (dim.name is not None or not set(dim.names) & self.maybe)
             if not new and not known:
                 self.late.append((tensor, index, dim))
             expected.append(python(dim.expression) if known else "None")
-            targets.append(str(dim.name) if new and dim.name in self.needed else "_")
+            binds = dim.name in self.needed and (new or (dim.name in self.maybe and dim.name in before))
+            targets.append(str(dim.name) if binds else "_")
             if new and dim.name:
                 self.bound.add(dim.name)
         assign = ", ".join(targets) if set(targets) - {"_", "*_"} else ""

@@ -161,6 +161,9 @@ def check_dims(spec: Spec, holder: TensorArgument | Output, role: str, findings:
                 elif name in spec.dim_docs and name not in spec.bound(form):
                     message = f"no input has the dim '{name}' of {role} '{holder.name}' in format {form}"
                     findings.add("HP106", scalar.span, message, "an output's dims must follow from the inputs")
+                elif role == "output" and name in spec.uncertain(form):
+                    message = f"the dim '{name}' of output '{holder.name}' is unknown without optional arguments"
+                    findings.add("HP106", scalar.span, message, "a required tensor must have it")
             if dim.is_rest and not spec.has_any_rank:
                 findings.add("HP106", scalar.span, f"no input has '...', but {role} '{holder.name}' does")
 

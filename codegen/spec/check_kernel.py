@@ -52,7 +52,7 @@ def check_forward(spec: Spec, kernel: Kernel, findings: Findings) -> None:
     known = {*spec.by_name, *spec.output_by_name, *spec.dim_docs, *(item.name for item in kernel.temporaries)}
     used: set[str] = set()
     for launch in kernel.launches:
-        used |= check_launch(launch, known, FORWARD_FUNCTIONS, findings)
+        used |= check_launch(spec, launch, known, FORWARD_FUNCTIONS, findings)
     for unused, at in kernel.unused_at.items():
         if unused not in spec.by_name:
             findings.add("HP103", at, f"unknown argument '{unused}'", suggestion(unused, spec.by_name))
@@ -68,12 +68,16 @@ def check_forward(spec: Spec, kernel: Kernel, findings: Findings) -> None:
             findings.add("HP402", place, f"'{name}' does not reach the kernel", hint, [Note(at, "defined here")])
 
 
-def check_launch(launch: Launch, known: set[str], functions: Iterable[str], findings: Findings) -> set[str]:
+def check_launch(spec: Spec, launch: Launch, known: set[str], functions: Iterable[str], findings: Findings) -> set[str]:
     """The names that a launch uses; unknown ones and functions without meaning are findings."""
     used: set[str] = set()
+    uncertain = set().union(*(spec.uncertain(form) for form in spec.format.names))
     for argument in launch.call.arguments:
         for name in names_in(argument):
             used.add(name.id)
+            if name.id in uncertain:
+                place = launch.scalar.at(name.offset, len(name.id))
+                findings.add("HP106", place, f"the dim '{name.id}' is unknown without optional arguments")
             if name.id not in known:
                 place = launch.scalar.at(name.offset, len(name.id))
                 hint = suggestion(name.id, known)
@@ -179,7 +183,7 @@ def check_backward_call(spec: Spec, backward: BackwardCall, findings: Findings) 
     used: set[str] = set()
     grads: list[str] = []
     for launch in backward.launches:
-        used |= check_launch(launch, known, BACKWARD_FUNCTIONS, findings)
+        used |= check_launch(spec, launch, known, BACKWARD_FUNCTIONS, findings)
         grads += grad_names(launch)
         check_grad_calls(spec, launch, findings)
     for temporary in backward.temporaries:

@@ -303,6 +303,13 @@ class Spec:
         present = {name for name, lengths in self.counts.items() if lengths.of in bare}
         return bare | present | set(self.axes)
 
+    def uncertain(self, form: str) -> set[str]:
+        """The dims that only optional arguments give: their extents are unknown where these are absent."""
+        given = {name for tensor in self.tensors if not tensor.optional for name in tensor.dims.bare(form)}
+        perhaps = {name for tensor in self.tensors if tensor.optional for name in tensor.dims.bare(form)}
+        counted = {name for name, lengths in self.counts.items() if lengths.of in self.bound(form)}
+        return (perhaps - given - counted) | {name for name in counted if self.counts[name].optional}
+
     @cached_property
     def has_any_rank(self) -> bool:
         """Whether some input has any number of dims, so that `...` has a meaning."""

@@ -101,9 +101,9 @@ def check_arguments(
         T2, N2, _ = _CHECKS.dims("key", key, "T2 N2 D", (None, None, D))
         _CHECKS.dims("weights", weights, "T1 N1", (T1, N1))
         if cmp_residual_k is not None:
-            _CHECKS.dims("cmp_residual_k", cmp_residual_k, "documents", (documents,), own=True)
+            (documents,) = _CHECKS.dims("cmp_residual_k", cmp_residual_k, "documents", (documents,), own=True)
         if block_table is not None:
-            _CHECKS.dims("block_table", block_table, "documents pages", (documents, None), own=True)
+            documents, _ = _CHECKS.dims("block_table", block_table, "documents pages", (documents, None), own=True)
         T1 = _CHECKS.per_group("T1", T1, data_parallel_groups)
         T2 = _CHECKS.per_group("T2", T2, data_parallel_groups)
         _CHECKS.document_ends(

@@ -103,6 +103,7 @@ def check_arguments(
         _CHECKS.dtype("query_rope", query_rope, query_dtype)
     if key_rope is not None:
         _CHECKS.dtype("key_rope", key_rope, query_dtype)
+    R: Any = None  # unknown without the optional tensors that have it
     if layout == "BSND":
         B, S1, N1, D = _CHECKS.dims("query", query, "B S1 N1 D", (None, None, None, None))
         _, S2, N2, _ = _CHECKS.dims("key", key, "B S2 N2 D", (B, None, None, D))
@@ -115,7 +116,7 @@ def check_arguments(
         if query_rope is not None:
             _, _, _, R = _CHECKS.dims("query_rope", query_rope, "B S1 N1 R", (B, S1, N1, None))
         if key_rope is not None:
-            _CHECKS.dims("key_rope", key_rope, "B S2 N2 R", (B, S2, N2, R))
+            _, _, _, R = _CHECKS.dims("key_rope", key_rope, "B S2 N2 R", (B, S2, N2, R))
         _CHECKS.absent("actual_seq_qlen", actual_seq_qlen, "T1", "BSND")
         _CHECKS.absent("actual_seq_klen", actual_seq_klen, "T2", "BSND")
         if S1 > S2:
@@ -132,7 +133,7 @@ def check_arguments(
         if query_rope is not None:
             _, _, R = _CHECKS.dims("query_rope", query_rope, "T1 N1 R", (T1, N1, None))
         if key_rope is not None:
-            _CHECKS.dims("key_rope", key_rope, "T2 N2 R", (T2, N2, R))
+            _, _, R = _CHECKS.dims("key_rope", key_rope, "T2 N2 R", (T2, N2, R))
         T1 = _CHECKS.per_group("T1", T1, data_parallel_groups)
         T2 = _CHECKS.per_group("T2", T2, data_parallel_groups)
         _CHECKS.document_ends("actual_seq_qlen", actual_seq_qlen, "T1", T1, groups=data_parallel_groups)
@@ -154,8 +155,8 @@ def check_arguments(
         _CHECKS.require("N2i == 1", N2i=N2i)
     if Di != 128:
         _CHECKS.require("Di == 128", Di=Di)
-    if not (R == 64 if query_rope is not None else True):
-        _CHECKS.require("R == 64 if query_rope is not None else True", query_rope=query_rope, R=R)
+    if R is not None and R != 64:
+        _CHECKS.require("R == 64", R=R)
     if (query_rope is None) != (key_rope is None):
         _CHECKS.require("(query_rope is None) == (key_rope is None)", query_rope=query_rope, key_rope=key_rope)
 
