@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.generator.spec_texts import hpgen
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +35,7 @@ def test_every_hpgen_command_runs(tmp_path: Path) -> None:
     for folder in ("specs", "generated"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     ours = [words for words in commands() if words[0] == "hpgen"]
-    assert len(ours) == 4
+    assert len(ours) == 7
     for words in ours:
         result = hpgen(*words[1:], cwd=tmp_path)
         assert result.returncode == 0, (words, result.stdout, result.stderr)
@@ -51,8 +53,10 @@ def test_there_is_no_other_command() -> None:
     assert {words[0] for words in commands()} == {"hpgen", "make"}
 
 
-def test_the_python_code_runs() -> None:
-    code = "\n".join(blocks("python"))
+@pytest.mark.parametrize("page", ["README.md", "docs/runtime.md"])
+def test_the_python_code_runs(page: str) -> None:
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE))
+    assert code
     environment = os.environ | {"HYPER_PARALLEL_PLATFORM": "numpy"}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
@@ -83,6 +87,7 @@ def test_the_stale_message_is_as_printed(tmp_path: Path) -> None:
     assert result.stdout + result.stderr == shown
 
 
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / page).read_text()):
+        assert ((ROOT / page).parent / target).exists(), target
