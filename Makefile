@@ -15,7 +15,7 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "hpgen needs Python 3.10 or later: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/base.done: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/base.done: pyproject.toml setup.py constraints.txt | $(BIN)/python
 	@echo "installing hpgen into $(VENV)/"
 	$(PIP) install --quiet --constraint constraints.txt --editable .
 	@touch $@

@@ -46,11 +46,20 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool) -> 
 
     try:
         library = load_library(specs)
+        if output.resolve() == library.folder:
+            raise OutputError(f"{output} holds the specs; give another folder for what is generated with -o")
         files = render_library(derive_library(library.specs, library.shown))
         if not library.whole:
             others = {spec.op for spec in library.specs} - library.selected
             files = {path: text for path, text in files.items() if path.parts[0] not in others}
         comparison = compare(output, files, partial=not library.whole)
+        missing = [] if library.whole else [op for op in sorted(others) if not (output / op / "__init__.py").is_file()]
+        if missing:
+            names = ", ".join(missing)
+            whole = f"hpgen ops {library.shown}/ -o {output}"
+            raise OutputError(
+                f"{output} lacks {names}, which the index files import; generate the library once: {whole}"
+            )
         if show_diff or check:
             lines = diff(comparison) if show_diff else summary(comparison)
             for line in lines:
@@ -160,3 +169,5 @@ def report(operators: int, output: Path, comparison: object) -> None:
     parts = [f"{written} file{'s' if written != 1 else ''} written"] if written else []
     parts += [f"{removed} removed"] if removed else []
     click.echo(f"{ops_word}: {', '.join(parts)} in {output}")
+    for path in comparison.orphaned:
+        click.echo(f"removed: {output / path}")

@@ -30,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of one line of a source. Lines and columns count from 1, columns in characters."""
+    """A stretch of one line of a source, lines and columns counted from 1 in characters. Line 0 is the whole file."""
 
     source: Source = field(repr=False)
     line: int
@@ -38,7 +38,7 @@ class Span:
     length: int = 1
 
     def __str__(self) -> str:
-        return f"{self.source.path}:{self.line}:{self.column}"
+        return f"{self.source.path}:{self.line}:{self.column}" if self.line else self.source.path
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,11 @@ class Findings:
             self.extend(error)
             return None
 
+    def drop_consequences(self, cause: str, consequences: tuple[str, ...]) -> None:
+        """Leave out findings that the ones of `cause` bring about, so that one mistake is one message."""
+        if any(diagnostic.rule == cause for diagnostic in self.diagnostics):
+            self.diagnostics = [item for item in self.diagnostics if item.rule not in consequences]
+
     def raise_if_any(self) -> None:
         if self.diagnostics:
             raise SpecError(*self.diagnostics)
@@ -134,7 +139,7 @@ LINE_LIMIT = 160
 def excerpt(span: Span, hint: str = "") -> list[str]:
     """The source line of `span` and a caret line under it; long lines are cut around the place."""
     lines = span.source.lines
-    if span.line > len(lines):
+    if not 0 < span.line <= len(lines):
         return [f"      {hint}"] if hint else []
     line, start = lines[span.line - 1], span.column - 1
     cut = max(0, start - LINE_LIMIT // 2) if len(line) > LINE_LIMIT else 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from .diagnostics import Diagnostic, Findings, Note, Source, Span, SpecError
 from .spec.check import check_spec
 from .spec.load import load_spec, read_source
-from .spec.model import Spec
+from .spec.model import BackwardCall, Spec
 from .spec.names import camel_case
 
 
@@ -34,6 +34,10 @@ def load_library(arguments: Sequence[Path]) -> Library:
     """
     folder, chosen = choose(arguments)
     paths = sorted(path for path in folder.glob("*.yaml") if path.is_file())
+    if not folder.name.isprintable():
+        raise SpecError(
+            Diagnostic("HP503", Span(Source(repr(folder.name), ""), 0, 0), "a folder's name is one line of text")
+        )
     findings, specs = Findings(), []
     shown_folder = next((path for path in arguments if path.is_dir()), arguments[0].parent)
     for path in paths:
@@ -45,8 +49,11 @@ def load_library(arguments: Sequence[Path]) -> Library:
             specs.append(spec)
         except SpecError as error:
             findings.extend(error)
-    if not paths:
-        nowhere = Span(Source(str(folder), ""), 1, 1)
+    for path in sorted(folder.glob("*.yml")):
+        nowhere = Span(Source(str(shown_folder / path.name), ""), 0, 0)
+        findings.add("HP502", nowhere, "a spec's file name ends in .yaml, not .yml", f"rename it to {path.stem}.yaml")
+    if not paths and not findings.diagnostics:
+        nowhere = Span(Source(str(folder), ""), 0, 0)
         findings.add("HP503", nowhere, "no spec (*.yaml) in this folder")
     check_unique(specs, findings)
     findings.raise_if_any()
@@ -59,14 +66,14 @@ def choose(arguments: Sequence[Path]) -> tuple[Path, list[Path] | None]:
     folders = {(path if path.is_dir() else path.parent).resolve() for path in arguments}
     if len(folders) > 1:
         names = ", ".join(sorted(str(folder) for folder in folders))
-        place = Span(Source(str(arguments[1]), ""), 1, 1)
+        place = Span(Source(str(arguments[1]), ""), 0, 0)
         raise SpecError(Diagnostic("HP503", place, f"specs of one library lie in one folder, but these are: {names}"))
     folder = folders.pop()
     if any(path.is_dir() for path in arguments):
         return folder, None
     wrong = next((path for path in arguments if path.suffix != ".yaml"), None)
     if wrong is not None:
-        place = Span(Source(str(wrong), ""), 1, 1)
+        place = Span(Source(str(wrong), ""), 0, 0)
         raise SpecError(Diagnostic("HP502", place, "a spec's file name ends in .yaml", "rename it"))
     return folder, list(arguments)
 
@@ -78,8 +85,9 @@ def check_file_name(spec: Spec, path: Path) -> None:
 
 
 def check_unique(specs: Iterable[Spec], findings: Findings) -> None:
-    """No two operators give one class: npu_a_1b and npu_a1b would."""
+    """No two operators give one class (npu_a_1b and npu_a1b would), one registered name, or one kernel function."""
     seen: dict[str, Spec] = {}
+    check_names_differ(specs, findings)
     for spec in specs:
         name = camel_case(spec.op)
         if name in seen:
@@ -87,3 +95,16 @@ def check_unique(specs: Iterable[Spec], findings: Findings) -> None:
             message = f"'{spec.op}' and '{seen[name].op}' would both give the class {name}DFunction"
             findings.add("HP501", spec.op_at, message, "rename one", [note])
         seen.setdefault(name, spec)
+
+
+def check_names_differ(specs: Iterable[Spec], findings: Findings) -> None:
+    owner: dict[str, Spec] = {}
+    for spec in specs:
+        backward = [f"{spec.op}_backward"] if isinstance(spec.backward, BackwardCall) else []
+        for name in (spec.op, *spec.aliases, *backward):
+            if name in owner and owner[name] is not spec:
+                at = spec.aliases_at.get(name, spec.op_at)
+                note = Note(owner[name].op_at, "the other one")
+                message = f"'{name}' is a name of '{owner[name].op}' already"
+                findings.add("HP501", at, message, "rename one", [note])
+            owner.setdefault(name, spec)

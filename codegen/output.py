@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from .render import MARK
+from .render import MARK, operator_paths
 
 TEMPORARY = ".hpgen-"
-MARK_BYTES = 512
+MARK_BYTES = 4096
+HEADER = re.compile(rf"""(?:# |// |  "_generated": "){re.escape(MARK)}(?P<source>.+)\. DO NOT EDIT\.(?:",)?\Z""")
+INDEX = re.compile(r"(?:__init__\.py|build\.json|platform_[a-z]+\.py)\Z")
 
 
 class OutputError(Exception):
@@ -38,9 +41,17 @@ class Comparison:
         return not (self.stale or self.missing or self.orphaned or self.foreign)
 
 
-def is_generated(data: bytes) -> bool:
-    """Whether a file's first lines carry the header."""
-    return MARK.encode() in data[:MARK_BYTES]
+def generated_from(data: bytes) -> str:
+    """The source that a file's header names; empty for a file without the header.
+
+    The header is the whole first line of a file, or the first entry of a JSON object.
+    """
+    lines = data[:MARK_BYTES].decode("utf-8", errors="replace").split("\n")
+    for line in lines[:2]:
+        match = HEADER.match(line)
+        if match and (line is lines[0] or lines[0] == "{"):
+            return match.group("source")
+    return ""
 
 
 def compare(root: Path, files: Mapping[PurePosixPath, str], partial: bool = False) -> Comparison:
@@ -64,7 +75,7 @@ def compare(root: Path, files: Mapping[PurePosixPath, str], partial: bool = Fals
             missing.append(path)
         elif data != text.encode():
             # An empty file holds nothing that could be lost, such as an __init__.py that made the folder importable.
-            (stale if is_generated(data) or not data.strip() else foreign).append(path)
+            (stale if generated_from(data) or not data.strip() else foreign).append(path)
     orphaned = () if partial else tuple(sorted(orphans(root, files)))
     return Comparison(root, files, tuple(stale), tuple(missing), orphaned, tuple(foreign))
 
@@ -86,13 +97,22 @@ def read(path: Path) -> bytes | None:
 
 
 def orphans(root: Path, files: Mapping[PurePosixPath, str]) -> Iterator[PurePosixPath]:
-    """Generated files that no spec gives any more."""
-    for folder, names, found in os.walk(root):
-        names[:] = sorted(name for name in names if name != "__pycache__" and not (Path(folder) / name).is_symlink())
-        for name in found:
-            target = Path(folder) / name
+    """Generated files that no spec gives any more: only where a library has its files, and under its names."""
+    if not root.is_dir():
+        return
+    for entry in sorted(root.iterdir()):
+        if entry.is_symlink():
+            continue
+        if entry.is_file() and INDEX.match(entry.name):
+            candidates, ending = [entry], "/"
+        elif entry.is_dir():
+            names = [entry / path.name for path in operator_paths(entry.name)]
+            candidates, ending = names, f"/{entry.name}.yaml"
+        else:
+            continue
+        for target in candidates:
             path = PurePosixPath(target.relative_to(root).as_posix())
-            if path not in files and not target.is_symlink() and is_generated(head(target)):
+            if path not in files and not target.is_symlink() and generated_from(head(target)).endswith(ending):
                 yield path
 
 

@@ -103,6 +103,19 @@ inline ms::Tensor Unsqueeze(const ms::Tensor& tensor, int64_t axis) {
   return tensor.reshape(Joined(Rest(tensor, 0, tensor.shape().size() - place), {1}, Rest(tensor, place, 0)));
 }
 
+// The same of a tensor that may be missing: missing where the tensor is.
+inline std::optional<ms::Tensor> Unflatten(const std::optional<ms::Tensor>& tensor, int64_t axis, const ShapeVector& extents) {
+  return tensor.has_value() ? std::optional<ms::Tensor>(Unflatten(*tensor, axis, extents)) : std::nullopt;
+}
+
+inline std::optional<ms::Tensor> Flatten(const std::optional<ms::Tensor>& tensor, int64_t first, int64_t last) {
+  return tensor.has_value() ? std::optional<ms::Tensor>(Flatten(*tensor, first, last)) : std::nullopt;
+}
+
+inline std::optional<ms::Tensor> Unsqueeze(const std::optional<ms::Tensor>& tensor, int64_t axis) {
+  return tensor.has_value() ? std::optional<ms::Tensor>(Unsqueeze(*tensor, axis)) : std::nullopt;
+}
+
 [[noreturn]] inline void ThrowUnknownRank(
   const std::string& op,
   const std::string& argument,

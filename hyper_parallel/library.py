@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ def operator(op: str) -> OperatorEntry:
     return entry
 
 
-def reference(kernel: str) -> Callable[..., Any]:
+def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
     """The NumPy function for a kernel: an operator's name, or that name with `_backward` behind it.
 
     Raises:
@@ -83,7 +84,45 @@ def reference(kernel: str) -> Callable[..., Any]:
     if not path:
         raise LookupError(f"The operator {op!r} has no backward kernel.")
     module, function = path.split(":")
-    return getattr(importlib.import_module(f"{REFERENCES}.{module}"), function)  # type: ignore[no-any-return]
+    try:
+        found = getattr(importlib.import_module(f"{REFERENCES}.{module}"), function)
+    except ModuleNotFoundError as error:
+        if error.name != f"{REFERENCES}.{module}":
+            raise
+        raise LookupError(
+            f"The reference {path!r} of {op!r} has no module: there is no {REFERENCES}.{module}."
+        ) from None
+    except AttributeError:
+        raise LookupError(f"The reference {path!r} of {op!r} has no function {function!r} in its module.") from None
+    return _checked(found, kernel, path, None if backward else entry.outputs)
+
+
+def _checked(found: Callable[..., Any], kernel: str, path: str, outputs: int | None) -> Callable[..., tuple[Any, ...]]:
+    """A reference that is called as the spec says, or an error that says how it is written."""
+
+    def reference_kernel(*args: Any) -> tuple[Any, ...]:
+        try:
+            made = found(*args)
+        except TypeError:
+            _check_signature(found, args, f"The reference {path!r} of {kernel!r}")
+            raise
+        result = made if isinstance(made, tuple) else (made,)
+        if outputs is not None and len(result) != outputs:
+            raise ValueError(
+                f"The reference {path!r} of {kernel!r} should return {outputs} outputs, not {len(result)}."
+            )
+        return result
+
+    return reference_kernel
+
+
+def _check_signature(function: Callable[..., Any], args: tuple[Any, ...], name: str) -> None:
+    """Raise a clear error if a function cannot be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError as error:
+        wanted = f"should take the kernel's {len(args)} arguments by position"
+        raise TypeError(f"{name} {wanted}, but {error}.") from None
 
 
 def dfunction(name: str) -> type:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from ..spec.check_kernel import may_have_gradient
 from ..spec.expression import ADAPTERS, calls_in
 from ..spec.model import BackwardCall, Output, Precomputed, Spec, TensorArgument
-from ..text.python_expression import quoted
+from ..text.python_layout import Chain, Item, call
 from .backward_inputs import (
-    adapter_dims,
+    adapter_names,
     backward_inputs,
     cotangent,
     gradient,
@@ -17,6 +17,7 @@ from .backward_inputs import (
     produced_gradients,
     python_argument,
 )
+from .extents import extent_after, extent_before
 from .facts import visible_outputs
 from .operator import BackwardPlan
 
@@ -59,21 +60,23 @@ def refused_outputs(spec: Spec, backward: BackwardCall) -> list[Output]:
 def precomputed(spec: Spec, backward: Precomputed) -> BackwardPlan:
     used = backward.cotangent
     factor = cotangent(spec, used) if used else ""
-    returns = []
+    returns: list[tuple[Item, str]] = []
     for argument in spec.arguments:
-        saved = backward.gradients.get(argument.name)
-        text = f"get_platform().scaled({saved}, {factor})" if used else saved
-        returns.append(("None" if saved is None else str(text), argument.name))
+        saved: Item = backward.gradients.get(argument.name, "None")
+        scaled = used and argument.name in backward.gradients
+        returns.append((call("get_platform().scaled", saved, factor) if scaled else saved, argument.name))
     doc = f"Multiply the gradients of the forward kernel by the cotangent of {used}."
     if not used:
         doc = "Return the gradients of the forward kernel; the incoming cotangent is ignored."
     names = (f"{'' if item.name == used else '_'}{cotangent(spec, item.name)}" for item in visible_outputs(spec))
     return BackwardPlan(
         cotangents=tuple(names),
+        conditional_cotangents=tuple(cotangent(spec, item.name) for item in visible_outputs(spec) if item.when),
         optional_cotangents=(),
         refused=(),
         saved=tuple(dict.fromkeys(backward.gradients.values())),
         kept=(),
+        measured=(),
         dims=(),
         adapters=(),
         arguments=(),
@@ -89,21 +92,28 @@ def backward_call(spec: Spec, backward: BackwardCall) -> BackwardPlan:
     flowing, refused = flowing_outputs(spec, backward), refused_outputs(spec, backward)
     conditional = [output.name for output in flowing if output.when]
     sources = [item.source for item in inputs if not item.is_cotangent]
+    sources += [name for item in inputs for name in adapter_names(item) if name in spec.by_name]
     saved = [name for name in sources if is_tensor(spec, name)] + conditional
-    dims = dict.fromkeys(name for item in inputs for name in adapter_dims(item, spec))
-    placed = [(name, *extent(spec, name, saved, flowing)) for name in dims]
+    dims = dict.fromkeys(name for item in inputs for name in adapter_names(item) if name in spec.dim_docs)
+    readable = [name for name in saved if not optional(spec, name)]
+    cotangents = {cotangent(spec, item.name): item.dims for item in flowing if not item.when}
+    placed = {name: extent_after(spec, name, readable, cotangents) for name in dims}
+    measured = {name: extent_before(spec, name) for name, found in placed.items() if found is None}
     kept = [name for name in sources if not is_tensor(spec, name)]
-    kept += [selector for _, _, selector in placed if selector]
+    if any(found and not isinstance(found, str) for found in placed.values()) and spec.format.kind == "attribute":
+        kept.append(spec.format.selector)
     taken = {*(output.name for output in flowing), *(output.name for output in refused)}
     return BackwardPlan(
         cotangents=tuple(
             f"{'' if output.name in taken else '_'}{cotangent(spec, output.name)}" for output in visible_outputs(spec)
         ),
+        conditional_cotangents=tuple(cotangent(spec, item.name) for item in visible_outputs(spec) if item.when),
         optional_cotangents=tuple((cotangent(spec, name), name) for name in conditional),
         refused=tuple((output.name, cotangent(spec, output.name)) for output in refused),
         saved=tuple(dict.fromkeys(saved)),
         kept=tuple(dict.fromkeys(kept)),
-        dims=tuple((name, text) for name, text, _ in placed),
+        measured=tuple(measured.items()),
+        dims=tuple((name, found or f"ctx.{name}") for name, found in placed.items()),
         adapters=tuple(
             sorted(
                 {call.function for item in inputs if item.adapters for call in calls_in(item.adapters)} & set(ADAPTERS)
@@ -116,43 +126,16 @@ def backward_call(spec: Spec, backward: BackwardCall) -> BackwardPlan:
     )
 
 
-def returned(spec: Spec, argument: str, produced: tuple[str, ...]) -> str:
+def optional(spec: Spec, name: str) -> bool:
+    argument = spec.by_name.get(name)
+    return argument is not None and not argument.required
+
+
+def returned(spec: Spec, argument: str, produced: tuple[str, ...]) -> Item:
     """What backward() returns for an argument; an absent tensor has no gradient."""
     if argument not in produced:
         return "None"
     item = spec.by_name[argument]
     absent = isinstance(item, TensorArgument) and item.optional
-    return f"{gradient(spec, argument)} if {argument} is not None else None" if absent else gradient(spec, argument)
-
-
-def extent(spec: Spec, name: str, saved: list[str], flowing: list[Output]) -> tuple[str, str]:
-    """Where backward() reads a dim: a saved tensor or an incoming gradient that has it, and the attribute to know.
-
-    Counted from the right if that is the same in every format.
-    """
-    tensors = {item.name: (item.name, item.dims) for item in spec.tensors if item.name in saved and not item.optional}
-    tensors |= {item.name: (item.name, item.dims) for item in spec.outputs if item.name in saved}
-    tensors |= {f"grad {item.name}": (cotangent(spec, item.name), item.dims) for item in flowing if not item.when}
-    for variable, dims in tensors.values():
-        places = {}
-        for form, found in dims.per_format.items():
-            index = next((index for index, dim in enumerate(found) if dim.name == name), None)
-            if index is not None:
-                places[form] = (index, index - len(found))
-        if len(places) < len(spec.format.names):
-            continue
-        if len({right for _, right in places.values()}) == 1:
-            return f"{variable}.shape[{next(iter(places.values()))[1]}]", ""
-        first, *others = places.items()
-        text = f"{variable}.shape[{others[-1][1][0]}]"
-        for form, (index, _) in reversed([first, *others[:-1]]):
-            text = f"{variable}.shape[{index}] if {format_test(spec, form)} else {text}"
-        return text, spec.format.selector if spec.format.kind == "attribute" else ""
-    return f"ctx.{name}", ""
-
-
-def format_test(spec: Spec, form: str) -> str:
-    if spec.format.kind == "attribute":
-        return f"ctx.{spec.format.selector} == {quoted(form)}"
-    dims = next(item.dims for item in spec.tensors if item.name == spec.format.selector)
-    return f"len({spec.format.selector}.shape) == {len(dims.per_format[form])}"
+    name = gradient(spec, argument)
+    return Chain((name, Chain((argument, "None"), ("is not",)), "None"), ("if", "else")) if absent else name

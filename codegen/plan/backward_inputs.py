@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..spec.expression import ADAPTERS, Call, Expression, Name, children, names_in
-from ..spec.model import BackwardCall, Launch, LengthsArgument, Spec, TensorArgument
-from ..text.python_expression import python
+from ..spec.dims import REST, Dim
+from ..spec.expression import ADAPTERS, Call, Conditional, Expression, Name, calls_in, children, names_in
+from ..spec.model import Attribute, BackwardCall, Launch, LengthsArgument, Spec, Temporary, TensorArgument
+from ..text.python_expression import laid_out
+from ..text.python_layout import Item
 
 
 @dataclass(frozen=True)
@@ -46,29 +48,75 @@ def is_tensor(spec: Spec, name: str) -> bool:
 def backward_inputs(spec: Spec, backward: BackwardCall) -> tuple[BackwardInput, ...]:
     """The parameters, in order.
 
-    A tensor whose gradient is written counts as named: its shape and dtype are those of the gradient. What tells the
-    format is added if the calls use dims, whose place depends on it.
+    A tensor whose gradient is written counts as named: its shape and dtype are those of the gradient. What C++ needs to
+    know extents comes last.
     """
+    extra = extent_inputs(spec, backward)
+    plain = {*plain_inputs(spec, backward), *extra}
     found: dict[str, BackwardInput] = {}
     for launch in backward.launches:
         for argument in launch.call.arguments:
-            for item in inputs_of(spec, argument, found):
+            for item in inputs_of(spec, argument, found, plain):
                 found.setdefault(item.name, item)
-    selector = spec.format.selector
-    if uses_dims(spec, backward) and len(spec.format.names) > 1 and selector not in found:
-        found[selector] = BackwardInput(selector, selector, False, None)
+    for name in extra:
+        found.setdefault(name, BackwardInput(name, name, False, None))
     return tuple(found.values())
 
 
-def uses_dims(spec: Spec, backward: BackwardCall) -> bool:
-    """Whether C++ has to know extents: for temporaries, or for arguments of the calls outside of adapters."""
-    named = {name for launch in backward.launches for item in launch.call.arguments for name in dims_outside(item)}
-    return bool(backward.temporaries) or bool(named & set(spec.dim_docs))
+def plain_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
+    """The parameters that go in as they are, so that no adapted tensor may have their name."""
+    found: list[str] = []
+    for launch in backward.launches:
+        for argument in launch.call.arguments:
+            items = inputs_of(spec, argument, {}, set())
+            found += [item.name for item in items if item.adapters is None]
+    return found
+
+
+def extent_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
+    """What C++ has to be given to know the extents in the calls and of the temporaries, besides what they name."""
+    needed = [name for launch in backward.launches for item in launch.call.arguments for name in dims_outside(item)]
+    needed += [name for item in backward.temporaries for dims in item.dims.per_format.values() for name in words(dims)]
+    needed = [name for name in dict.fromkeys(needed) if name in spec.dim_docs or name == REST]
+    given = plain_inputs(spec, backward)
+    found = [item.dtype for item in backward.temporaries if item.dtype in spec.by_name]
+    found += [name for item in backward.temporaries for name in integers(spec, item)]
+    for name in needed:
+        for form in spec.format.names:
+            found += extent_owners(spec, name, form, (*given, *found))
+    if needed and len(spec.format.names) > 1 and spec.format.selector:
+        found.append(spec.format.selector)
+    return [name for name in dict.fromkeys(found) if name not in given]
+
+
+def words(dims: tuple[Dim, ...]) -> Iterator[str]:
+    for dim in dims:
+        yield from (REST,) if dim.is_rest else dim.names
+
+
+def integers(spec: Spec, item: Temporary) -> Iterator[str]:
+    """The attributes in a temporary's dims."""
+    for dims in item.dims.per_format.values():
+        yield from (name for name in words(dims) if isinstance(spec.by_name.get(name), Attribute))
+
+
+def extent_owners(spec: Spec, name: str, form: str, given: Sequence[str]) -> list[str]:
+    """The arguments that tell an extent in a format; none are added if one that is given does."""
+    if name == REST or name in spec.axes:
+        attribute = [spec.axes[name].name] if name in spec.axes else []
+        return [next(tensor.name for tensor in spec.tensors if tensor.dims.any_rank), *attribute]
+    tensors = [tensor for tensor in spec.tensors if name in tensor.dims.bare(form)]
+    required = [tensor.name for tensor in tensors if not tensor.optional]
+    if any(owner in given for owner in required):
+        return []
+    lengths = spec.counts.get(name)
+    counted = [lengths.name] if lengths and lengths.of in spec.bound(form) else []
+    return required[:1] or [*(tensor.name for tensor in tensors), *counted]
 
 
 def dims_outside(node: Expression) -> Iterator[str]:
-    """Names outside of shape adapters, which are applied before the call."""
-    if isinstance(node, Call) and node.function in ADAPTERS:
+    """Names outside of adapted tensors, whose shape is changed before the call."""
+    if is_adapted(node):
         return
     if isinstance(node, Name):
         yield node.id
@@ -76,20 +124,32 @@ def dims_outside(node: Expression) -> Iterator[str]:
         yield from dims_outside(child)
 
 
-def inputs_of(spec: Spec, node: Expression, found: dict[str, BackwardInput]) -> Iterator[BackwardInput]:
+def is_adapted(node: Expression) -> bool:
+    """Whether an expression is a tensor with another shape, perhaps only under a condition."""
+    if isinstance(node, Conditional):
+        return is_adapted(node.then) or is_adapted(node.otherwise)
+    return isinstance(node, Call) and node.function in ADAPTERS
+
+
+def inputs_of(
+    spec: Spec, node: Expression, found: dict[str, BackwardInput], plain: set[str]
+) -> Iterator[BackwardInput]:
     """The inputs that one argument of a call needs."""
     base = tensor_base(spec, node)
     if base is not None:
         name, is_cotangent = base
-        if isinstance(node, Call) and node.function in ADAPTERS:
-            yield BackwardInput(adapted_name(spec, node, found), name, is_cotangent, node)
+        if is_adapted(node):
+            yield BackwardInput(adapted_name(spec, node, found, plain), name, is_cotangent, node)
         else:
             yield BackwardInput(cotangent(spec, name) if is_cotangent else name, name, is_cotangent, None)
     elif isinstance(node, Name) and node.id in spec.by_name:
         yield BackwardInput(node.id, node.id, False, None)
     else:
         for child in children(node):
-            yield from inputs_of(spec, child, found)
+            yield from inputs_of(spec, child, found, plain)
+
+
+ADAPTED = {"unflatten": "unflattened", "flatten": "flattened", "unsqueeze": "unsqueezed", "transpose": "transposed"}
 
 
 def tensor_base(spec: Spec, node: Expression) -> tuple[str, bool] | None:
@@ -101,17 +161,22 @@ def tensor_base(spec: Spec, node: Expression) -> tuple[str, bool] | None:
             return identifier, identifier in spec.output_by_name
         case Call(function, arguments) if function in ADAPTERS:
             return tensor_base(spec, arguments[0])
+        case Conditional(_, then, otherwise) if is_adapted(node):
+            base = tensor_base(spec, then)
+            return base if base == tensor_base(spec, otherwise) else None
         case _:
             return None
 
 
-def adapted_name(spec: Spec, node: Call, found: dict[str, BackwardInput]) -> str:
+def adapted_name(spec: Spec, node: Expression, found: dict[str, BackwardInput], plain: set[str]) -> str:
     """The parameter of an adapted tensor: the tensor's own name, unless that goes in with another shape too."""
     base = tensor_base(spec, node)
     assert base is not None
     own = cotangent(spec, base[0]) if base[1] else base[0]
-    for name in (own, spec.fresh(f"{own}_{node.function}ed"), *(f"{own}_{number}" for number in range(2, 100))):
-        if name not in found or found[name].adapters == node:
+    word = next(ADAPTED[call.function] for call in calls_in(node) if call.function in ADAPTERS)
+    others = (spec.fresh(f"{own}_{word}"), *(spec.fresh(f"{own}_{count}") for count in range(2, 100)))
+    for name in (own, *others):
+        if name not in plain and (name not in found or found[name].adapters == node):
             return name
     raise AssertionError(f"a hundred shapes of {own}")
 
@@ -129,28 +194,31 @@ def produced_by(spec: Spec, launch: Launch) -> Iterator[str]:
                 yield name
 
 
-def adapter_dims(item: BackwardInput, spec: Spec) -> list[str]:
-    """The dim names inside an input's adapters."""
-    if item.adapters is None:
-        return []
-    return [name.id for name in names_in(item.adapters) if name.id in spec.dim_docs]
+def adapter_names(item: BackwardInput) -> list[str]:
+    """The names inside an input's adapters: dims, attributes, and tensors besides the one that is adapted."""
+    return [] if item.adapters is None else [name.id for name in names_in(renamed(item.adapters))]
 
 
-def python_argument(spec: Spec, item: BackwardInput) -> str:
-    """The expression for an input in the body of backward()."""
+def python_argument(spec: Spec, item: BackwardInput) -> Item:
+    """The expression for an input in the body of backward(), where attributes stand on the context."""
+
+    def variable(name: str) -> str:
+        argument = spec.by_name.get(name)
+        return f"ctx.{name}" if argument is not None and not is_tensor(spec, name) else name
+
     if item.adapters is not None:
-        return python(renamed(spec, item.adapters), str)
-    if item.is_cotangent or is_tensor(spec, item.source):
-        return item.name
-    return f"ctx.{item.source}"
+        return laid_out(renamed(item.adapters, lambda name: cotangent(spec, name)), variable)
+    return item.name if item.is_cotangent else variable(item.source)
 
 
-def renamed(spec: Spec, node: Expression) -> Expression:
-    """Adapters on the names that backward() has: grad(out) is a variable there."""
+def renamed(node: Expression, name: Callable[[str], str] = str) -> Expression:
+    """An expression with a plain name for every grad(x)."""
     match node:
         case Call("grad", (Name(identifier),)):
-            return Name(cotangent(spec, identifier))
+            return Name(name(identifier))
         case Call(function, arguments):
-            return Call(function, tuple(renamed(spec, argument) for argument in arguments))
+            return Call(function, tuple(renamed(argument, name) for argument in arguments))
+        case Conditional(condition, then, otherwise):
+            return Conditional(condition, renamed(then, name), renamed(otherwise, name))
         case _:
             return node

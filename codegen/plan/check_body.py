@@ -6,17 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..spec.expression import Expression, IsNone, Logical, Name, names_in
+from ..spec.expression import Expression, IsNone, Logical, Name, Not, names_in
 from ..spec.model import Attribute, LengthsArgument, Requirement, Spec, TensorArgument
 from ..text.fold import FALSE, TRUE, fold
-from ..text.python_expression import AND, OR, literal, negated, printed, python, quoted
-from ..text.python_layout import Group, call, condition, lay_out
+from ..text.python_expression import laid_out, literal, quoted
+from ..text.python_layout import Chain, Item, assigned, call, lay_out, statement
+from ..text.tidy import tidy
 from .check_shapes import ShapeChecks
 from .facts import packed_dims, takes_host_dtypes
 
 CHECKS = "_CHECKS"
 GROUPS = "data_parallel_groups"
-KINDS = {"int": "int", "float": "float", "bool": "bool", "str": "str"}
+KINDS = {"int": "int", "float": "float", "bool": "bool", "str": "str", "dtype": "str", "ints": "tuple"}
 
 
 class CheckBody:
@@ -41,25 +42,31 @@ class CheckBody:
             self.requirement(requirement, None, 4)
         return "\n".join(self.lines)
 
-    def add(self, indent: int, method: str, *arguments: str | Group, assign: str = "") -> None:
+    def add(self, indent: int, method: str, *arguments: Item, assign: str = "") -> None:
         """A statement that calls a check, with what it returns assigned if there is a use for it."""
-        lead = f"{assign} = " if assign else ""
-        self.lines.append(lay_out(call(f"{lead}{CHECKS}.{method}", *arguments), indent))
+        value = call(f"{CHECKS}.{method}", *arguments)
+        text = assigned((assign,), value, indent, is_tuple=False) if assign else lay_out(value, indent)
+        self.lines.append(text)
+
+    def unpack(self, indent: int, targets: Sequence[str], method: str, *arguments: Item) -> None:
+        """A statement that calls a check which returns extents, of which those with a name are used."""
+        value = call(f"{CHECKS}.{method}", *arguments)
+        self.lines.append(assigned(targets, value, indent) if set(targets) - {"_", "*_"} else lay_out(value, indent))
 
     def attribute(self, item: Attribute) -> None:
         choices = item.choices
         if item.name == self.spec.format.selector and self.spec.format.kind == "attribute":
             choices = self.spec.format.names
-        if item.type in KINDS:
-            self.add(4, "attribute", quoted(item.name), item.name, KINDS[item.type])
+        indent = self.guard(item, 4)
+        self.add(indent, "attribute", quoted(item.name), item.name, KINDS[item.type])
         if choices:
-            self.add(4, "choice", quoted(item.name), item.name, *(literal(choice) for choice in choices))
+            self.add(indent, "choice", quoted(item.name), item.name, *(literal(choice) for choice in choices))
 
     def dtypes(self) -> None:
         """Dtypes of the tensors; a name among them stands for that tensor's dtype."""
         referred = {dtype for tensor in self.spec.tensors for dtype in tensor.dtypes if dtype in self.spec.by_name}
         for tensor in self.spec.tensors:
-            allowed: list[str | Group] = [
+            allowed: list[Item] = [
                 self.dtype_variable(dtype) if dtype in self.spec.by_name else quoted(dtype) for dtype in tensor.dtypes
             ]
             if takes_host_dtypes(tensor):
@@ -75,21 +82,24 @@ class CheckBody:
         """The variable that holds document ends on the host: the argument itself, or a copy of a device tensor."""
         return lengths.name if lengths.where == "host" else self.spec.fresh(f"{lengths.name}_ends")
 
-    def guard(self, argument: TensorArgument, indent: int, dims: Sequence[str] = ()) -> int:
-        """Open an `if` for a tensor that may be absent and dims that may be unknown; the indent of what follows."""
+    def guard(self, argument: TensorArgument | Attribute, indent: int, dims: Sequence[str] = ()) -> int:
+        """Open an `if` for an argument that may be absent and dims that may be unknown; the indent of what follows."""
         names = ([argument.name] if argument.optional else []) + list(dims)
         if not names:
             return indent
-        self.lines.append(f"{' ' * indent}if {' and '.join(f'{name} is not None' for name in names)}:")
+        known = [Chain((name, "None"), ("is not",)) for name in names]
+        condition = Chain(tuple(known), ("and",) * (len(known) - 1)) if len(known) > 1 else known[0]
+        self.lines.append(statement("if ", condition, ":", indent))
         return indent + 4
 
     def formats(self) -> None:
         form = self.spec.format
         maybe = set().union(*(self.spec.uncertain(name) for name in form.names)) - set(self.spec.counts)
         needed = {name for item in form.names for name in self.needed(item)}
-        for name in self.spec.dim_docs:
-            if name in maybe & needed:
-                self.lines.append(f"    {name}: Any = None  # unknown without the optional tensors that have it")
+        unknown = [name for name in self.spec.dim_docs if name in maybe & needed]
+        if unknown:
+            self.lines.append("    # Unknown without the optional tensors that have it.")
+        self.lines += [f"    {name}: Any = None" for name in unknown]
         if len(form.names) == 1:
             if form.kind == "rank":
                 rank = len(self.tensor(form.selector).dims.per_format[form.names[0]])
@@ -148,8 +158,12 @@ class CheckBody:
         names = [name for dim, name in context.lengths.items() if dim in present] if context else []
         if len(names) == 2:
             pair = [item for item in self.spec.lengths if item.name in names]
+            zeros = [f"leading_zeros=({', '.join(str(item.leading_zero) for item in pair)})"]
             self.add(
-                indent, "same_documents", *(part for item in pair for part in (quoted(item.name), self.ends(item)))
+                indent,
+                "same_documents",
+                *(part for item in pair for part in (quoted(item.name), self.ends(item))),
+                *(zeros if any(item.leading_zero for item in pair) else ()),
             )
 
     def is_shared(self, requirement: Requirement) -> bool:
@@ -171,13 +185,13 @@ class CheckBody:
         if applies == FALSE or holds == TRUE:
             return
         applies = known_first(self.spec, requirement, form, applies)
-        fails = negated(holds, self.integers.__contains__) if holds != FALSE else TRUE
+        fails = Not(holds) if holds != FALSE else TRUE
         first = applies.terms if isinstance(applies, Logical) and applies.operator == "and" else (applies,)
         terms = [part for part in (*first, fails) if part != TRUE]
         failing: Expression = terms[0] if len(terms) == 1 else Logical("and", tuple(terms)) if terms else TRUE
-        operands, operator = top_level(failing)
         if failing != TRUE:
-            self.lines.append(condition("if", python(failing), operands, operator, indent))
+            tidied = tidy(failing, self.integers.__contains__)
+            self.lines.append(statement("if ", laid_out(tidied), ":", indent))
         names = dict.fromkeys(name.id for name in names_in(requirement.condition))
         inner = indent if failing == TRUE else indent + 4
         self.add(inner, "require", quoted(requirement.text), *(f"{name}={name}" for name in names))
@@ -198,12 +212,3 @@ def parts(requirement: Requirement) -> Iterator[Expression]:
     yield requirement.condition
     if requirement.applies is not None:
         yield requirement.applies
-
-
-def top_level(node: Expression) -> tuple[list[str], str]:
-    """The operands of the outermost `and` or `or`, each as source, for a condition that needs several lines."""
-    if isinstance(node, Logical):
-        level = AND if node.operator == "and" else OR
-        texts = (printed(term, str) for term in node.terms)
-        return [text if strength > level else f"({text})" for text, strength in texts], node.operator
-    return [python(node)], ""

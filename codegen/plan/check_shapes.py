@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..spec.dims import Dim
 from ..spec.model import TensorArgument
-from ..text.python_expression import python, quoted
-from ..text.python_layout import Group
+from ..text.python_expression import laid_out, quoted
+from ..text.python_layout import Group, Item
 from .facts import group_values
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class ShapeChecks:
                 name in tensor.dims.bare(self.form) for tensor in self.spec.tensors
             ):
                 zero = ["leading_zero=True"] if lengths.leading_zero else []
-                self.body.add(self.indent, "documents", self.body.ends(lengths), *zero, assign=name)
+                named = quoted(lengths.name), self.body.ends(lengths)
+                self.body.add(self.indent, "documents", *named, *zero, assign=name)
                 self.bound.add(name)
         for tensor in sorted(self.spec.tensors, key=lambda tensor: tensor.optional):
             if any(dim.is_rest for dim in tensor.dims.per_format[self.form]) and not self.rest:
@@ -56,7 +57,7 @@ class ShapeChecks:
             unknown = [name for name in dim.names if name in self.maybe]
             inner = self.body.guard(tensor, self.indent, unknown)
             names = quoted(tensor.name), str(index), quoted(dim.compact)
-            self.body.add(inner, "extent", *names, given, python(dim.expression))
+            self.body.add(inner, "extent", *names, given, laid_out(dim.expression))
 
     def first_of_any_rank(self, tensor: TensorArgument) -> None:
         """The tensor that gives `...` its meaning, and the axes that attributes choose of it."""
@@ -74,9 +75,8 @@ class ShapeChecks:
                     known.append((tensor, index - len(dims) if index > dims.index(rest_of(dims)) else index, dim))
             if new and dim.name:
                 self.bound.add(dim.name)
-        assign = ", ".join(targets) + ("," if len(targets) == 1 else "") if set(targets) - {"_", "*_"} else ""
         text = quoted(" ".join(dim.compact for dim in dims))
-        self.body.add(self.indent, "any_rank", quoted(tensor.name), tensor.name, text, assign=assign)
+        self.body.unpack(self.indent, targets, "any_rank", quoted(tensor.name), tensor.name, text)
         self.late += known
         for axis, attribute in self.spec.axes.items():
             use = axis if axis in self.needed else ""
@@ -93,7 +93,7 @@ class ShapeChecks:
     def tensor(self, tensor: TensorArgument) -> None:
         dims = tensor.dims.per_format[self.form]
         before = set(self.bound)
-        expected: list[str] = []
+        expected: list[Item] = []
         targets: list[str] = []
         for index, dim in enumerate(dims):
             if dim.is_rest:
@@ -105,19 +105,16 @@ class ShapeChecks:
             known = known and (dim.name is not None or not set(dim.names) & self.maybe)
             if not new and not known:
                 self.late.append((tensor, index, dim))
-            expected.append(python(dim.expression) if known else "None")
+            expected.append(laid_out(dim.expression) if known else "None")
             binds = dim.name in self.needed and (new or (dim.name in self.maybe and dim.name in before))
             targets.append(str(dim.name) if binds else "_")
             if new and dim.name:
                 self.bound.add(dim.name)
-        assign = ", ".join(targets) if set(targets) - {"_", "*_"} else ""
-        if len(targets) == 1 and assign:
-            assign = f"({assign},)"
         text = quoted(" ".join(dim.compact for dim in dims))
         shape = Group("(", tuple(expected), ")", is_tuple=True)
         inner = self.body.guard(tensor, self.indent)
         own = ["own=True"] if tensor.name in group_values(self.spec, self.form) else []
-        self.body.add(inner, "dims", quoted(tensor.name), tensor.name, text, shape, *own, assign=assign)
+        self.body.unpack(inner, targets, "dims", quoted(tensor.name), tensor.name, text, shape, *own)
 
 
 def rest_of(dims: tuple[Dim, ...]) -> Dim:

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ..spec.dims import Dim
-from ..spec.expression import Call, Expression, Literal, Name, names_in
+from ..spec.expression import Call, Conditional, Expression, Literal, Name, names_in
 from ..spec.model import (
     Argument,
     Attribute,
@@ -24,13 +24,11 @@ from ..spec.names import camel_case, snake_case
 from ..text.cpp_expression import cpp, cpp_extent, dtype_constant, dtype_of_attribute, string
 from .backward_inputs import (
     BackwardInput,
-    adapted_name,
     backward_inputs,
     cotangent,
     dims_outside,
     gradient,
     produced_gradients,
-    tensor_base,
 )
 from .operator import CppFormat, CppFunction, CppLaunch, CppPlan, CppTensor
 
@@ -75,7 +73,10 @@ def forward_function(spec: Spec) -> CppFunction:
     writer = LaunchWriter(spec, {item.name for item in shapes.tensors}, ())
     return CppFunction(
         name=spec.op,
-        parameters=tuple(f"{parameter_type(item)} {item.name}" for item in spec.arguments),
+        parameters=tuple(
+            f"{'[[maybe_unused]] ' if item.name in spec.kernel.unused else ''}{parameter_type(item)} {item.name}"
+            for item in spec.arguments
+        ),
         declarations=shapes.declarations(),
         formats=shapes.formats(),
         unknown_format=shapes.unknown_format(),
@@ -86,8 +87,9 @@ def forward_function(spec: Spec) -> CppFunction:
 
 
 def backward_function(spec: Spec, backward: BackwardCall) -> CppFunction:
-    shapes = Shapes(spec, backward.temporaries, backward.launches)
     inputs = backward_inputs(spec, backward)
+    given = {item.name for item in inputs if item.adapters is None}
+    shapes = Shapes(spec, backward.temporaries, backward.launches, given)
     produced = produced_gradients(spec, backward)
     tensors = [gradient_tensor(spec, name) for name in produced]
     tensors += [CppTensor(item.name, *shapes.allocation(item)) for item in backward.temporaries]
@@ -129,8 +131,15 @@ def backward_parameter(spec: Spec, item: BackwardInput) -> str:
 class Shapes:
     """Shape inference in C++: named dims from the inputs, per format, and the shapes of the tensors to allocate."""
 
-    def __init__(self, spec: Spec, tensors: Sequence[Output | Temporary], launches: Iterable[Launch]) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        tensors: Sequence[Output | Temporary],
+        launches: Iterable[Launch],
+        given: Container[str] | None = None,
+    ) -> None:
         self.spec = spec
+        self.given = spec.by_name if given is None else given
         self.tensors = tuple(tensors)
         named = {name for launch in launches for item in launch.call.arguments for name in dims_outside(item)}
         self.launch_dims = [name for name in spec.dim_docs if name in named]
@@ -205,7 +214,8 @@ class Shapes:
         used = {name for item in self.tensors if item.name in self.variables for name in self.names_of(item, form)}
         lines = []
         for name in self.spec.dim_docs:
-            source = extent_source(self.spec, form, name) if name in used | set(self.launch_dims) else ""
+            known = name in used | set(self.launch_dims)
+            source = extent_source(self.spec, form, name, self.given) if known else ""
             if source:
                 hoisted = self.branches and name in self.launch_dims
                 lines.append(f"{name} = {source};" if hoisted else f"const int64_t {name} = {source};")
@@ -255,12 +265,16 @@ def rest_source(spec: Spec, form: str) -> tuple[str, int, int]:
     return tensor.name, first, len(dims) - first - 1
 
 
-def extent_source(spec: Spec, form: str, name: str) -> str:
-    """Where a dim's extent is read: the axis that chooses it, the documents it counts, or a tensor that has it bare."""
+def extent_source(spec: Spec, form: str, name: str, given: Container[str]) -> str:
+    """Where a dim's extent is read: the axis that chooses it, the documents it counts, or a tensor that has it bare.
+
+    Only what is `given` can be read.
+    """
     if name in spec.axes:
         source = rest_source(spec, form)[0]
         return f"{source}.shape()[AxisOf({spec.axes[name].name}, {source})]"
-    for tensor in sorted(spec.tensors, key=lambda tensor: tensor.optional):
+    readable = [tensor for tensor in spec.tensors if tensor.name in given]
+    for tensor in sorted(readable, key=lambda tensor: tensor.optional):
         dims = tensor.dims.per_format[form]
         for index, dim in enumerate(dims):
             if dim.name == name:
@@ -282,7 +296,7 @@ class LaunchWriter:
         self.spec = spec
         self.written = written
         self.inputs = {item.name: item for item in inputs}
-        self.ready: set[str] = set()  # temporaries that an earlier launch has written
+        self.ready: set[str] = set()  # what an earlier launch has written: to write it again would allocate it again
 
     def launches(self, launches: Sequence[Launch], class_name: str) -> tuple[CppLaunch, ...]:
         """The last launch has the operator's own name; those before are named after their kernels."""
@@ -300,25 +314,41 @@ class LaunchWriter:
                     arguments=tuple(self.argument(item) for item in launch.call.arguments),
                 )
             )
-            self.ready |= {name.id for item in launch.call.arguments for name in names_in(item)} & self.written
+            self.ready |= {self.variable(item) for item in launch.call.arguments} & self.written
         return tuple(found)
 
     def argument(self, node: Expression) -> str:
+        variable = self.variable(node)
+        if variable in self.written:
+            return variable if variable in self.ready else f"Output({variable})"
         if isinstance(node, Name):
-            if node.id in self.written and (node.id not in self.ready or node.id in self.spec.output_by_name):
-                return f"Output({node.id})"
             item = self.spec.by_name.get(node.id)
             if isinstance(item, LengthsArgument) and item.optional and item.where == "host":
                 return f"EmptyIfMissing({node.id})" if item.missing == "empty" else node.id
             if isinstance(item, Attribute) and item.type == "dtype":
                 return dtype_of_attribute(node.id)
-        if isinstance(node, Call) and node.function == "grad" and isinstance(node.arguments[0], Name):
-            name = node.arguments[0].id
-            if name in self.spec.by_name:
-                return f"Output({gradient(self.spec, name)})"
-        if isinstance(node, Call) and self.inputs and tensor_base(self.spec, node) and node.function != "grad":
-            return adapted_name(self.spec, node, self.inputs)  # the shape has been adapted before the call
-        return cpp(node, self.name)
+        return cpp(self.given(node), self.name)
+
+    def given(self, node: Expression) -> Expression:
+        """An expression with the parameters that are adapted before the call."""
+        parameter = next((name for name, item in self.inputs.items() if item.adapters == node), None)
+        if parameter is not None:
+            return Name(parameter)
+        if isinstance(node, Conditional):
+            return Conditional(node.condition, self.given(node.then), self.given(node.otherwise))
+        return node
+
+    def variable(self, node: Expression) -> str:
+        """The variable of an argument that is a tensor as it is; empty for any other."""
+        match node:
+            case Name(identifier):
+                return identifier
+            case Call("grad", (Name(identifier),)):
+                return self.name(identifier, True)
+            case _:
+                return ""
 
     def name(self, identifier: str, is_grad: bool) -> str:
+        if is_grad and identifier in self.spec.by_name:
+            return gradient(self.spec, identifier)
         return cotangent(self.spec, identifier) if is_grad else identifier

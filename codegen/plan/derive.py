@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from ..spec.model import Argument, Attribute, LengthsArgument, Spec, TensorArgument
 from ..spec.names import camel_case
-from ..text.python_expression import literal, quoted
+from ..text.python_expression import default, quoted
+from ..text.python_layout import Item, call
 from . import docs
 from .backward import derive_backward, non_differentiable
 from .check_body import CHECKS, CheckBody
@@ -62,24 +63,22 @@ def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
     )
 
 
-def conditional(spec: Spec) -> tuple[str, str]:
+def conditional(spec: Spec) -> tuple[str, tuple[str, ...]]:
     """The attribute without which the last outputs are not returned, and what is returned then."""
     outputs = visible_outputs(spec)
-    always = [output.name for output in outputs if not output.when]
-    if len(always) == len(outputs):
-        return "", ""
-    return outputs[-1].when, ", ".join(always)
+    always = tuple(output.name for output in outputs if not output.when)
+    return ("", ()) if len(always) == len(outputs) else (outputs[-1].when, always)
 
 
 def parameter(spec: Spec, argument: Argument) -> Parameter:
     keyword_only = not argument.required and not argument.positional
     if isinstance(argument, Attribute):
         optional = " | None" if argument.optional else ""
-        default = "None" if argument.optional else "" if argument.default is None else literal(argument.default)
+        given: Item = "" if argument.default is None else default(argument.default)
         kind, python_type, doc = "attribute", PYTHON_TYPE[argument.type], docs.attribute_doc(spec, argument)
     else:
         optional = " | None" if argument.optional else ""
-        default = "None" if argument.optional else ""
+        given = ""
         if isinstance(argument, TensorArgument):
             kind, python_type, doc = "tensor", "Tensor", docs.tensor_doc(spec, argument)
         else:
@@ -89,22 +88,22 @@ def parameter(spec: Spec, argument: Argument) -> Parameter:
         kind=kind,
         keyword_only=keyword_only,
         python_type=python_type + optional,
-        python_default=default,
+        python_default="None" if argument.optional else given,
         bound=bound(spec, argument),
         doc=docs.sentences(argument.doc, doc),
     )
 
 
-def bound(spec: Spec, argument: Argument) -> str:
+def bound(spec: Spec, argument: Argument) -> Item:
     """What bind_arguments returns for an argument: lengths, dtypes and lists in the one form that kernels take."""
     name = argument.name
     if isinstance(argument, LengthsArgument):
         if argument.where == "host":
-            return f"{CHECKS}.host_lengths({quoted(name)}, {name})"
+            return call(f"{CHECKS}.host_lengths", quoted(name), name)
         tensor = next(tensor.name for tensor in spec.tensors if not tensor.optional)
-        return f"{CHECKS}.device_lengths({quoted(name)}, {name}, {quoted(argument.dtype)}, {tensor})"
+        return call(f"{CHECKS}.device_lengths", quoted(name), name, quoted(argument.dtype), tensor)
     if isinstance(argument, Attribute) and argument.type == "dtype":
-        return f"{CHECKS}.dtype_word({quoted(name)}, {name})"
+        return call(f"{CHECKS}.dtype_word", quoted(name), name)
     if isinstance(argument, Attribute) and argument.type == "ints":
-        return f"{CHECKS}.integers({quoted(name)}, {name})"
+        return call(f"{CHECKS}.integers", quoted(name), name)
     return name

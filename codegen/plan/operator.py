@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..spec.model import Reference
+from ..text.python_layout import Item
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,8 @@ class Parameter:
     kind: str  # tensor, lengths or attribute
     keyword_only: bool
     python_type: str
-    python_default: str
-    bound: str  # the expression that bind_arguments returns for it
+    python_default: Item
+    bound: Item  # the expression that bind_arguments returns for it
     doc: str
 
 
@@ -83,15 +84,17 @@ class BackwardPlan:
     """
 
     cotangents: tuple[str, ...]
+    conditional_cotangents: tuple[str, ...]  # those of outputs that are not always returned
     optional_cotangents: tuple[tuple[str, str], ...]  # cotangent that may be missing, the saved output it is zeros of
     refused: tuple[tuple[str, str], ...]  # output, cotangent that must be zero
     saved: tuple[str, ...]
     kept: tuple[str, ...]
-    dims: tuple[tuple[str, str], ...]  # dims that shape adapters use, and where they are read
+    measured: tuple[tuple[str, Item], ...]  # dims that forward measures, because backward cannot
+    dims: tuple[tuple[str, Item], ...]  # dims that shape adapters use, and where they are read
     adapters: tuple[str, ...]  # the shape adapters in use
-    arguments: tuple[str, ...]
+    arguments: tuple[Item, ...]
     produced: tuple[str, ...]
-    returns: tuple[tuple[str, str], ...]  # the gradient of each argument, and the argument
+    returns: tuple[tuple[Item, str], ...]  # the gradient of each argument, and the argument
     doc: str
 
 
@@ -108,7 +111,7 @@ class OperatorPlan:
     parameters: tuple[Parameter, ...]
     kernel_outputs: tuple[str, ...]  # every output, hidden ones too
     outputs: tuple[OutputPlan, ...]  # those that are returned
-    conditional: tuple[str, str]  # the attribute that adds outputs, and how the ones before are returned; or empty
+    conditional: tuple[str, tuple[str, ...]]  # the attribute that adds outputs, and the ones before; or empty
     non_differentiable: tuple[str, ...]
     backward: BackwardPlan | None
     check_body: str
@@ -120,14 +123,6 @@ class OperatorPlan:
     sample: Reference | None
     torch_delegate: str
     cpp: CppPlan | None
-
-    @property
-    def return_type(self) -> str:
-        if self.conditional[0]:
-            return "Any"
-        if len(self.outputs) == 1:
-            return "Tensor"
-        return "tuple[" + ", ".join("Tensor" for _ in self.outputs) + "]"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,11 @@ from .dims import REST, Dim
 from .expression import Expression, calls_in, names_in
 from .model import DTYPES, Attribute, Dims, LengthsArgument, Output, Requirement, Spec, TensorArgument
 from .names import fault, op_fault
+from .types import Typer
 from .yaml_nodes import Scalar
 
+OTHER_NAMES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32"}
+OTHER_NAMES |= {"fp64": "float64", "double": "float64", "int": "int64", "long": "int64", "uint1": "bool"}
 REQUIRE_FUNCTIONS = ("fact", "rank", "min", "max", "cdiv")
 
 
@@ -32,10 +35,14 @@ def check_spec(spec: Spec) -> None:
         else:
             check_attribute(spec, argument, findings)
     check_outputs(spec, findings)
+    if spec.has_any_rank and all(tensor.optional or not tensor.dims.any_rank for tensor in spec.tensors):
+        at = next(tensor.at for tensor in spec.tensors if tensor.dims.any_rank)
+        findings.add("HP204", at, "only optional tensors have '...', so its dims may be unknown", "a required one must")
     check_dims_used(spec, findings)
     context = spec.context_parallel
     for requirement in (*spec.requirements, *(context.requirements if context else ())):
         check_requirement(spec, requirement, findings)
+    findings.drop_consequences("HP102", ("HP106", "HP107"))
     findings.raise_if_any()
     check_sharding.check(spec, findings)
     check_kernel.check(spec, findings)
@@ -128,7 +135,7 @@ def check_order(spec: Spec, findings: Findings) -> None:
 def check_tensor(spec: Spec, tensor: TensorArgument, findings: Findings) -> None:
     earlier = [other.name for other in spec.tensors[: spec.tensors.index(tensor)]]
     for dtype in tensor.dtypes:
-        check_dtype(dtype, earlier, tensor.dtype_at, findings)
+        check_dtype(dtype, earlier, tensor.dtypes_at.get(dtype, tensor.at), findings)
     check_dims(spec, tensor, "argument", findings)
     check_positions(spec, tensor, findings)
 
@@ -144,7 +151,7 @@ def check_positions(spec: Spec, holder: TensorArgument | Output, findings: Findi
 
 def check_dtype(dtype: str, tensors: Iterable[str], at: Span, findings: Findings) -> None:
     if dtype not in DTYPES and dtype not in tensors:
-        hint = suggestion(dtype, [*DTYPES, *tensors])
+        hint = f"write {OTHER_NAMES[dtype]}" if dtype in OTHER_NAMES else suggestion(dtype, [*DTYPES, *tensors])
         findings.add("HP203", at, f"'{dtype}' is neither a dtype nor a tensor defined before", hint)
 
 
@@ -175,14 +182,30 @@ def check_dim(spec: Spec, dim: Dim, scalar: Scalar, findings: Findings) -> None:
     for name in names_in(dim.expression):
         if name.id not in spec.dim_docs and name.id not in integers:
             place = scalar.at(name.offset, len(name.id))
-            hint = suggestion(name.id, spec.dim_docs) or "declare it under 'dims:'"
-            findings.add("HP102", place, f"unknown dim '{name.id}' in '{scalar.text}'", hint)
+            apart = split_words(name.id, list(spec.dim_docs))
+            hint = f"dims are separated by spaces: {' '.join(apart)}" if apart else suggestion(name.id, spec.dim_docs)
+            message = f"unknown dim '{name.id}' in '{scalar.text}'"
+            findings.add("HP102", place, message, hint or "declare it under 'dims:'")
+
+
+def split_words(text: str, known: list[str]) -> list[str]:
+    """A word as several known ones run together; empty if it is not."""
+    if not text:
+        return []
+    for word in sorted(known, key=len, reverse=True):
+        rest = text.removeprefix(word)
+        if rest != text and (not rest or split_words(rest, known)):
+            return [word, *split_words(rest, known)]
+    return []
 
 
 def check_lengths(spec: Spec, lengths: LengthsArgument, findings: Findings) -> None:
     for name in (lengths.of, lengths.count):
         if name and name not in spec.dim_docs:
             findings.add("HP102", lengths.of_at, f"unknown dim '{name}'", suggestion(name, spec.dim_docs))
+    if lengths.where == "device" and all(tensor.optional for tensor in spec.tensors):
+        message = f"'{lengths.name}' lies on the device of a tensor, but every tensor is optional"
+        findings.add("HP204", lengths.at, message, "say where: host")
     if lengths.dtype not in ("int32", "int64"):
         findings.add("HP203", lengths.at, f"document ends are int32 or int64, not '{lengths.dtype}'")
     if lengths.where == "host" and lengths.dtype != "int64":
@@ -225,7 +248,7 @@ def check_outputs(spec: Spec, findings: Findings) -> None:
     tensors = [tensor.name for tensor in spec.tensors]
     tensors += [attribute.name for attribute in spec.attributes if attribute.type == "dtype"]
     for output in spec.outputs:
-        check_dtype(output.dtype, tensors, output.at, findings)
+        check_dtype(output.dtype, tensors, output.dtype_at, findings)
         check_dims(spec, output, "output", findings)
         check_positions(spec, output, findings)
         for axis, extent in output.resize.items():
@@ -247,10 +270,41 @@ def check_outputs(spec: Spec, findings: Findings) -> None:
                 f"the output '{output.name}' has the number of documents as a dim, which no mesh axis can describe"
             )
             findings.add("HP301", output.at, message)
+    check_conditional(spec, findings)
+    check_when(spec, findings)
     if all(output.hidden or output.when for output in spec.outputs):
         findings.add(
             "HP204", spec.outputs[0].at, "some output must be returned always", "an operator returns something"
         )
+
+
+def check_conditional(spec: Spec, findings: Findings) -> None:
+    """What is returned with one attribute stands behind what is returned always: no output changes its place."""
+    visible = [output for output in spec.outputs if not output.hidden]
+    first = next((output for output in visible if output.when), None)
+    for output in visible[visible.index(first) :] if first else ():
+        if first and output.when != first.when:
+            message = f"'{output.name}' stands behind '{first.name}', which is returned only with {first.when}"
+            findings.add("HP204", output.at, message, "move it up, or return it with the same attribute")
+    for output in spec.outputs:
+        if output.hidden and output.when:
+            findings.add("HP204", output.at, f"'{output.name}' is hidden, so it is never returned", "delete 'when'")
+
+
+def check_when(spec: Spec, findings: Findings) -> None:
+    """Outputs that are returned on a condition come last and share it, so that the others keep their places."""
+    returned = [output for output in spec.outputs if not output.hidden]
+    first = next((index for index, output in enumerate(returned) if output.when), len(returned))
+    for output in returned[first:]:
+        if output.when != returned[first].when:
+            message = (
+                f"'{output.name}' stands behind '{returned[first].name}', which is returned only with another condition"
+            )
+            hint = "outputs with 'when' come last, all with the same attribute"
+            findings.add("HP204", output.at, message, hint)
+    for output in spec.outputs:
+        if output.hidden and output.when:
+            findings.add("HP204", output.at, f"'{output.name}' is hidden, so it is never returned", "delete 'when'")
 
 
 def all_dims(spec: Spec) -> Iterator[str]:
@@ -280,6 +334,10 @@ def check_requirement(spec: Spec, requirement: Requirement, findings: Findings) 
             if call.function not in REQUIRE_FUNCTIONS:
                 place = requirement.scalar.at(call.offset, len(call.function))
                 findings.add("HP202", place, f"'{call.function}' has no meaning in 'require'")
+        if all(name.id in known for name in names_in(part)):
+            Typer(spec, requirement.scalar, findings).condition(part)
+        if next(names_in(part), None) is None:
+            findings.add("HP202", requirement.scalar.span, "a condition that depends on nothing", "delete it")
 
 
 def check_expression_names(node: Expression, known: set[str], scalar: Scalar, findings: Findings) -> None:

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..diagnostics import Findings, Note, suggestion
-from .expression import ADAPTERS, Call, Expression, Literal, Name, calls_in, children, names_in
+from ..text.fold import fold
+from .expression import Call, Expression, Literal, Name, calls_in, children, names_in
 from .model import (
     DTYPES,
     FLOATING,
+    Attribute,
     BackwardCall,
     Kernel,
     Launch,
@@ -20,6 +22,7 @@ from .model import (
     Spec,
     TensorArgument,
 )
+from .types import Typer
 from .yaml_nodes import Scalar
 
 FORWARD_FUNCTIONS = ("fact", "rank", "min", "max", "cdiv", "ints", "i32", "unflatten", "flatten", "unsqueeze")
@@ -53,6 +56,7 @@ def check_forward(spec: Spec, kernel: Kernel, findings: Findings) -> None:
     used: set[str] = set()
     for launch in kernel.launches:
         used |= check_launch(spec, launch, known, FORWARD_FUNCTIONS, findings)
+    check_written(kernel.launches, {*spec.output_by_name, *(item.name for item in kernel.temporaries)}, findings)
     for unused, at in kernel.unused_at.items():
         if unused not in spec.by_name:
             findings.add("HP103", at, f"unknown argument '{unused}'", suggestion(unused, spec.by_name))
@@ -87,7 +91,54 @@ def check_launch(spec: Spec, launch: Launch, known: set[str], functions: Iterabl
                 place = launch.scalar.at(call.offset, len(call.function))
                 findings.add("HP401", place, f"'{call.function}' has no meaning in this kernel call")
         check_none(argument, launch.scalar, findings)
+        if all(name.id in known for name in names_in(argument)):
+            Typer(spec, launch.scalar, findings).of(argument)
+            check_bound(spec, argument, launch.scalar, findings)
     return used
+
+
+def check_bound(spec: Spec, argument: Expression, scalar: Scalar, findings: Findings) -> None:
+    """Every dim that a call names is known in every format, or stands behind a test of the format."""
+    for form in spec.format.names:
+        by_attribute = spec.format.kind == "attribute"
+        reached = fold(argument, spec.format.selector, form) if by_attribute else argument
+        for name in names_in(reached):
+            if name.id in spec.dim_docs and name.id not in spec.bound(form):
+                message = f"format {form} has no dim '{name.id}'"
+                hint = f'such as: {name.id} if {spec.format.selector} == "..." else 0' if by_attribute else ""
+                findings.add("HP106", scalar.at(name.offset, len(name.id)), message, hint)
+
+
+def check_written(launches: Iterable[Launch], written: set[str], findings: Findings) -> None:
+    """What a launch writes is an argument as it is: only a later launch can take it in an expression."""
+    ready: set[str] = set()
+    for launch in launches:
+        texts = [(argument, part) for argument in launch.call.arguments for part in parts_of(argument)]
+        for argument, part in texts:
+            text = shown(part)
+            if part is not argument and text in written - ready:
+                place = launch.scalar.at(part.offset, len(text))
+                findings.add("HP401", place, f"the kernel writes '{text}', so it cannot stand in an expression")
+        ready |= {shown(part) for _, part in texts} & written
+
+
+def parts_of(node: Expression) -> Iterator[Expression]:
+    """An expression and everything in it; grad(x) is one thing."""
+    yield node
+    if not (isinstance(node, Call) and node.function == "grad"):
+        for child in children(node):
+            yield from parts_of(child)
+
+
+def shown(node: Expression) -> str:
+    """`x` or `grad(x)`; empty for anything else."""
+    match node:
+        case Name(identifier):
+            return identifier
+        case Call("grad", (Name(identifier),)):
+            return f"grad({identifier})"
+        case _:
+            return ""
 
 
 def check_none(node: Expression, scalar: Scalar, findings: Findings) -> None:
@@ -106,6 +157,8 @@ def is_floating(spec: Spec, tensor: TensorArgument | Output) -> bool:
         source = spec.by_name.get(dtype)
         if dtype in FLOATING or (isinstance(source, TensorArgument) and is_floating(spec, source)):
             return True
+        if isinstance(source, Attribute):  # any of its choices, if it has any
+            return not source.choices or any(choice in FLOATING for choice in source.choices)
     return False
 
 
@@ -176,6 +229,8 @@ def check_differentiable(output: Output, spec: Spec, findings: Findings) -> None
         findings.add("HP403", output.at, message, "only sums have one")
     if not is_floating(spec, output):
         findings.add("HP403", output.at, f"'{output.name}' holds integers and has no gradient")
+    if output.hidden:
+        findings.add("HP403", output.at, f"'{output.name}' is hidden, so no gradient comes in for it")
 
 
 def check_backward_call(spec: Spec, backward: BackwardCall, findings: Findings) -> None:
@@ -186,6 +241,8 @@ def check_backward_call(spec: Spec, backward: BackwardCall, findings: Findings) 
         used |= check_launch(spec, launch, known, BACKWARD_FUNCTIONS, findings)
         grads += grad_names(launch)
         check_grad_calls(spec, launch, findings)
+    written = {f"grad({tensor.name})" for tensor in spec.tensors} | {item.name for item in backward.temporaries}
+    check_written(backward.launches, written, findings)
     for temporary in backward.temporaries:
         if temporary.name not in used:
             findings.add("HP402", temporary.at, f"'{temporary.name}' does not reach the backward kernel")
@@ -196,11 +253,18 @@ def check_backward_call(spec: Spec, backward: BackwardCall, findings: Findings) 
     if unused and backward.grads_unused is None:
         names = ", ".join(output.name for output in unused)
         message = f"the backward does not use the gradients of {names}"
-        findings.add("HP403", backward.at, message, "say grads_unused: ignored|error")
+        findings.add(
+            "HP403",
+            backward.at,
+            message,
+            "grads_unused: ignored (no gradient flows through them) or error (a non-zero one raises)",
+        )
     if not unused and backward.grads_unused is not None:
         findings.add("HP403", backward.at, "the backward uses every gradient", "delete 'grads_unused'")
     if not any(name in spec.output_by_name for name in grads):
-        findings.add("HP403", backward.at, "the backward uses no incoming gradient", "grad(<output>)")
+        findings.add(
+            "HP403", backward.at, "the backward uses no incoming gradient", "name one in the call: grad(<output>)"
+        )
 
 
 def may_have_gradient(spec: Spec, output: Output) -> bool:
@@ -214,23 +278,9 @@ def check_grad_calls(spec: Spec, launch: Launch, findings: Findings) -> None:
             place = launch.scalar.at(call.offset, len(call.function))
             if call.function == "grad" and not isinstance(inner, Name):
                 findings.add("HP401", place, "grad takes the name of an output or of a tensor argument")
-            elif call.function in ADAPTERS and is_produced(spec, inner):
-                message = "a gradient is written where it lies, so it cannot be adapted"
-                findings.add("HP401", place, message, "adapt incoming tensors only")
         for name in names_in(argument):
             if isinstance(spec.by_name.get(name.id), LengthsArgument) and f"grad({name.id})" in launch.scalar.text:
                 findings.add("HP401", launch.scalar.at(name.offset, len(name.id)), "lengths have no gradient")
-
-
-def is_produced(spec: Spec, node: Expression) -> bool:
-    """Whether a tensor expression is the gradient of an input, which the kernel writes."""
-    match node:
-        case Call("grad", (Name(identifier),)):
-            return identifier in spec.by_name
-        case Call(function, arguments) if function in ADAPTERS:
-            return is_produced(spec, arguments[0])
-        case _:
-            return False
 
 
 def check_hidden(spec: Spec, findings: Findings) -> None:

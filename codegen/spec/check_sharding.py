@@ -24,6 +24,7 @@ def check(spec: Spec, findings: Findings) -> None:
         check_context_parallel(spec, spec.context_parallel, findings)
     for output in spec.outputs:
         check_combine(spec, output, findings)
+        check_sums(spec, output, findings)
 
 
 def known_dim(spec: Spec, name: str, at: Span, rule: str, findings: Findings) -> bool:
@@ -175,6 +176,14 @@ def lacking(spec: Spec, dims: Iterable[Dim], form: str) -> list[str]:
             present |= set(group)
     inputs = {REST} if spec.has_any_rank else set()
     return [name for name in spec.sharding.shard if name in inputs | spec.bound(form) and name not in present]
+
+
+def check_sums(spec: Spec, output: Output, findings: Findings) -> None:
+    """Partial sums, which linear and reduce make, go with no other way to combine."""
+    if output.combine in ("max", "min") and (spec.sharding.linear or spec.sharding.reduce):
+        rule = "linear" if spec.sharding.linear else "reduce"
+        message = f"'{output.name}' is combined by {output.combine}, but sharding.{rule} makes outputs sums"
+        findings.add("HP302", output.at, message, "an operator with such an output is not linear")
 
 
 def check_combine(spec: Spec, output: Output, findings: Findings) -> None:

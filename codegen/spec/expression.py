@@ -8,6 +8,7 @@ One tree serves every use: it is evaluated by nobody here, but printed as Python
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -149,6 +150,10 @@ def calls_in(node: Expression) -> Iterator[Call]:
         yield from calls_in(child)
 
 
+def leading_space(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
 def parse_python(text: str, scalar: Scalar, offset: int = 0) -> ast.expr:
     """Parse `text`, which stands at `offset` in `scalar`, as one Python expression; SpecError HP202 if it is none."""
     if len(text) > LONGEST:
@@ -157,13 +162,23 @@ def parse_python(text: str, scalar: Scalar, offset: int = 0) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(f"({flat})", mode="eval").body
+            return ast.parse(flat.lstrip(), mode="eval").body
     except SyntaxError as error:
-        column = min(max((error.offset or 2) - 2, 0), max(len(text) - 1, 0))
+        column = min(leading_space(flat) + max((error.offset or 1) - 1, 0), max(len(text) - 1, 0))
         message = f"not an expression: {error.msg}"
-        raise SpecError(Diagnostic("HP202", scalar.at(offset + column), message)) from None
+        raise SpecError(Diagnostic("HP202", scalar.at(offset + column), message, syntax_hint(flat))) from None
     except (ValueError, RecursionError, MemoryError):
         raise SpecError(Diagnostic("HP202", scalar.span, "not an expression, or too deeply nested")) from None
+
+
+def syntax_hint(text: str) -> str:
+    """What usually lies behind an expression that Python does not parse."""
+    for wrong, right in (("=>", ">="), ("=<", "<="), ("&&", "and"), ("||", "or"), ("<>", "!=")):
+        if wrong in text:
+            return f"write {right} for {wrong}"
+    if re.search(r"(?<![=<>!])=(?!=)", text):
+        return "write == to compare"
+    return ""
 
 
 def parse_expression(scalar: Scalar, text: str | None = None, offset: int = 0) -> Expression:
@@ -179,11 +194,11 @@ class Converter:
         self.text = text
         self.scalar = scalar
         self.base = offset
-        self.characters = Columns(text)
+        self.characters = Columns(text.lstrip())
 
     def place(self, node: ast.expr) -> int:
-        """Offset of a node in the scalar's text; the parse put one bracket in front, and counts in UTF-8 bytes."""
-        return self.base + self.characters.at(node.col_offset - 1)
+        """Offset of a node in the scalar's text; the parse left out leading space, and counts in UTF-8 bytes."""
+        return self.base + leading_space(self.text) + self.characters.at(node.col_offset)
 
     def refuse(self, node: ast.expr, message: str, hint: str = "") -> SpecError:
         length = max(1, (node.end_col_offset or node.col_offset + 1) - node.col_offset)

@@ -23,7 +23,7 @@ REFERENCE = re.compile(r"([a-z_][a-z0-9_]*):([a-z_][a-z0-9_]*)\Z")
 
 def read_source(path: Path, shown: str) -> Source:
     """The text of a spec file; `shown` is the path in messages. SpecError HP001 or HP005 if it cannot be read."""
-    nowhere = Span(Source(shown, ""), 1, 1)
+    nowhere = Span(Source(shown, ""), 0, 0)
     try:
         data = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
     except OSError as error:
@@ -101,7 +101,8 @@ class Loader:
         """The formats are what most tensors give dims for, so that one misspelt format is one message."""
         scalar = scalars_of(get(self.root, "format"))[0]
         args = {key.text: node for key, node in entries_of(get(self.root, "args"))}
-        given = [[key.text for key, _ in entries_of(get(node, "dims"))] for node in args.values()]
+        holders = [*args.values(), *(node for _, node in entries_of(get(self.root, "outputs")))]
+        given = [[key.text for key, _ in entries_of(get(node, "dims"))] for node in holders]
         given = [names for names in given if names]
         seen = Counter(name for names in given for name in names)
         names = tuple(name for name, count in seen.items() if 2 * count >= len(given))
@@ -112,7 +113,7 @@ class Loader:
             return Format("attribute", scalar.text, names, scalar.span)
         if names in ((), (scalar.text,)):
             return Format("fixed", "", (scalar.text,), scalar.span)
-        message = f"'{scalar.text}' is neither an argument, nor rank(x), nor the only format"
+        message = f"'{scalar.text}' does not tell the format: name an attribute, rank(x), or the only format"
         self.findings.add("HP105", scalar.span, message, suggestion(scalar.text, [*args, *names]))
         return Format("fixed", "", names, scalar.span)
 

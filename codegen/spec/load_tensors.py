@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 from ..diagnostics import Diagnostic, Findings, SpecError, suggestion
@@ -22,7 +23,7 @@ from .model import (
     Value,
 )
 from .names import LITERALS
-from .node_access import entries_of, items_of, text_of, true, words
+from .node_access import entries_of, items_of, scalars_of, text_of, true, words
 from .yaml_nodes import Mapping, Node, Scalar, Sequence
 
 COMMON_KEYS = {"type", "doc", "optional", "positional"}
@@ -82,7 +83,7 @@ class TensorLoader:
             differentiable=differentiable is None or true(differentiable),
             positions=text_of(body.get("positions")),
             at=key.span,
-            dtype_at=dtype.span,
+            dtypes_at={item.text: item.span for item in scalars_of(dtype)},
         )
 
     def lengths(self, key: Scalar, body: Mapping) -> LengthsArgument:
@@ -126,16 +127,20 @@ class TensorLoader:
         """A default or choice as a value of the attribute's type; INT64_MAX and inf are words for numbers."""
         if kind == "ints":
             items = items_of(node)
-            found = [item.value for item in items if isinstance(item, Scalar)]
+            found = [item.value for item in items if isinstance(item, Scalar) and type(item.value) is int]
             if not isinstance(node, Sequence) or len(found) != len(items):
                 raise SpecError(Diagnostic("HP201", node.span, "not a list of integers", "such as: [1, 2]"))
-            return tuple(cast("list[int]", found))
+            return tuple(found)
         if not isinstance(node, Scalar):
             raise SpecError(Diagnostic("HP201", node.span, f"a list is not of type {kind}"))
         value = node.value
-        word = node.text.lstrip("-")
+        word = node.text.removeprefix("-")
         if kind in ("int", "float") and word in LITERALS and not (kind == "int" and word == "inf"):
             value = -LITERALS[word] if node.text.startswith("-") else LITERALS[word]
+        elif isinstance(value, float) and not math.isfinite(value) and "inf" not in word.lower():
+            raise SpecError(Diagnostic("HP201", node.span, f"'{node.text}' is not a finite number", "the word is inf"))
+        if isinstance(value, int) and abs(value) > LITERALS["INT64_MAX"]:
+            raise SpecError(Diagnostic("HP201", node.span, f"'{node.text}' has more than 64 bits"))
         fits = {
             "int": isinstance(value, int) and not isinstance(value, bool),
             "float": isinstance(value, int | float) and not isinstance(value, bool),
@@ -196,6 +201,7 @@ class TensorLoader:
             when=text_of(body.get("when")),
             positions=text_of(body.get("positions")),
             at=key.span,
+            dtype_at=(body.get("dtype") or key).span,
         )
 
     def resize(self, node: Node | None) -> dict[str, Expression]:

@@ -52,7 +52,7 @@ class TensorArgument:
     differentiable: bool
     positions: str  # the key dim whose positions it holds, or empty
     at: Span = field(compare=False, repr=False)
-    dtype_at: Span = field(compare=False, repr=False)
+    dtypes_at: Mapping[str, Span] = field(compare=False, repr=False)
 
     @property
     def required(self) -> bool:
@@ -120,6 +120,7 @@ class Output:
     when: str  # the attribute without which it is not returned, or empty
     positions: str
     at: Span = field(compare=False, repr=False)
+    dtype_at: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)

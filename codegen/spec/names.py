@@ -78,6 +78,8 @@ def op_fault(name: str) -> str:
     """Why `name` cannot be an operator's name; empty if it can."""
     if not OP_NAME.match(name):
         return "must be lower case words joined by single underscores, starting with a letter"
+    if name.startswith("platform_"):
+        return "must not start with 'platform_', like the files of the platforms"
     return fault(name)
 
 

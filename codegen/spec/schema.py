@@ -50,7 +50,10 @@ def report(root: Mapping, error: Any, findings: Findings) -> None:
         known = error.schema.get("properties", {})
         for key, _ in node.entries:
             if key.text not in known:
-                findings.add("HP021", key.span, f"unknown key '{key.text}'{where}", suggestion(key.text, known))
+                hint = suggestion(key.text, known) or f"known: {', '.join(known)}"
+                if ")" in key.text or "(" in plain_text(node):
+                    hint = "put a kernel call into quotes inside { }"
+                findings.add("HP021", key.span, f"unknown key '{key.text}'{where}", hint)
     elif error.validator == "required" and isinstance(node, Mapping):
         missing = [name for name in error.validator_value if node.get(name) is None]
         hint = error.schema.get("properties", {}).get(missing[0], {}).get("description", "") if missing else ""
@@ -60,12 +63,30 @@ def report(root: Mapping, error: Any, findings: Findings) -> None:
         shown = node.text if isinstance(node, Scalar) else "this"
         findings.add("HP023", node.span, f"'{shown}' is not allowed{where}", suggestion(shown, words))
     elif error.validator == "type":
-        findings.add("HP020", node.span, f"expected {wanted(error.validator_value)}{where}, but got {kind_of(node)}")
+        message = f"expected {wanted(error.validator_value)}{where}, but got {kind_of(node)}"
+        findings.add("HP020", node.span, message, type_hint(path, node, error.validator_value))
     elif error.validator == "uniqueItems":
         findings.add("HP104", node.span, f"an entry occurs twice{where}", "delete one")
+    elif error.validator == "pattern":
+        findings.add("HP020", node.span, f"'{plain(node)}' has not the form {error.validator_value}{where}")
     else:
         limit = f"{error.validator}: {error.validator_value}"
         findings.add("HP020", node.span, f"a value out of bounds{where} ({limit})")
+
+
+def plain_text(node: Mapping) -> str:
+    """The texts of a mapping's scalars, to see what was meant."""
+    return " ".join(value.text for _, value in node.entries if isinstance(value, Scalar))
+
+
+def type_hint(path: list[Any], node: Node, types: str | list[str]) -> str:
+    """How to write what was meant."""
+    if types == "array" and isinstance(node, Scalar):
+        return f"a list: [{', '.join(node.text.replace(',', ' ').split())}]"
+    if "dims" in path and isinstance(node, Sequence):
+        words = " ".join(item.text for item in node.items if isinstance(item, Scalar))
+        return f"dims are separated by spaces: {words}"
+    return ""
 
 
 def node_at(root: Mapping, path: Iterable[Any]) -> Node:

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from ..text.spec_expression import spec_text
-from .dims import Dim
 from .model import (
     Argument,
     Attribute,
@@ -81,12 +80,8 @@ def filled(**entries: Any) -> dict[str, Any]:
 
 def dims(found: Dims) -> Any:
     """Per format, or one text if it is the same in all."""
-    texts = {form: " ".join(dim_text(dim) for dim in items) for form, items in found.per_format.items()}
+    texts = {form: " ".join(dim.text for dim in items) for form, items in found.per_format.items()}
     return next(iter(texts.values())) if len(set(texts.values())) == 1 and len(texts) > 1 else texts
-
-
-def dim_text(dim: Dim) -> str:
-    return f"({dim.text})" if " " in dim.text and not dim.text.startswith("(") else dim.text
 
 
 def value(found: Value) -> Any:

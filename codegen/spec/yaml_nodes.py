@@ -21,7 +21,8 @@ from ..diagnostics import Diagnostic, Findings, Note, Source, Span, SpecError
 Plain: TypeAlias = "str | int | float | bool | None"
 
 MOST_NESTED = 32
-MOST_NODES = 100_000
+MOST_NODES = 20_000
+MOST_ENTRIES = 400
 MOST_DIGITS = 40
 
 NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
@@ -32,7 +33,9 @@ HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
 FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
 INFINITE = re.compile(r"([-+]?)\.(?:inf|Inf|INF)\Z")
 NAN = re.compile(r"\.(?:nan|NaN|NAN)\Z")
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ def yaml_hint(source: Source, place: Span) -> str:
         return "YAML is indented with spaces, not tabs"
     if line.count("{") != line.count("}") or line.count("[") != line.count("]"):
         return "a bracket is not closed on this line"
-    if line.count(": ") > 1:
+    before = line[: place.column - 1]
+    if ": " in before and "{" not in before:
         return "quote a value that contains ': '"
     return "look at the indentation, colons and brackets here and on the line above"
 
@@ -196,6 +200,7 @@ class Reader:
             items: list[Node] = []
             while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
                 items.append(self.node(item, depth + 1))
+                self.limit(event, len(items))
             return Sequence(tuple(items), self.span(event))
         return self.mapping(event, depth)
 
@@ -212,12 +217,22 @@ class Reader:
                 self.findings.add("HP003", key.span, f"the key '{key.text}' occurs twice", "delete one", [first])
             seen.setdefault(key.text, key)
             entries.append((key, value))
+            self.limit(event, len(entries))
         return Mapping(tuple(entries), self.span(event))
 
     def scalar(self, event: Any) -> Scalar:
+        control = CONTROL.search(event.value)
+        if control:
+            self.fail(
+                "HP006", event, f"the character U+{ord(control.group()):04X} is not allowed in a spec", "delete it"
+            )
         quoted = event.style is not None and event.style != ""
         value = event.value if quoted else core_value(event.value)
         return Scalar(value, event.value, self.span(event), event.start_mark.index, event.style in ("|", ">"))
+
+    def limit(self, event: Any, count: int) -> None:
+        if count > MOST_ENTRIES:
+            self.fail("HP005", event, f"more than {MOST_ENTRIES} entries in one list or mapping")
 
     def span(self, event: Any) -> Span:
         start, end = event.start_mark, event.end_mark

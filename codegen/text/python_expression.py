@@ -22,10 +22,10 @@ from ..spec.expression import (
     Negative,
     Not,
 )
+from .python_layout import Chain, Group, Item, bracketed, call, flat, prefixed
 
 CONDITIONAL, OR, AND, NOT, COMPARE, ADD, MULTIPLY, UNARY, ATOM = range(9)
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 FUNCTIONS = {"fact": "math.factorial", "min": "min", "max": "max"}
 FUNCTIONS |= {name: name for name in ADAPTERS}
 
@@ -41,58 +41,84 @@ def literal(value: str | int | float | bool | tuple[int, ...] | None) -> str:
     return repr(value)
 
 
+def default(value: str | int | float | bool | tuple[int, ...]) -> Item:
+    """A default as it stands in a signature."""
+    if isinstance(value, tuple):
+        return Group("(", tuple(literal(item) for item in value), ")", is_tuple=True)
+    return literal(value)
+
+
 def quoted(text: str) -> str:
     """Text as a Python string literal: double quotes, unless single ones need fewer escapes."""
     quote = "'" if text.count('"') > text.count("'") else '"'
-    return quote + "".join("\\" + char if char == quote else ESCAPES.get(char, char) for char in text) + quote
+    return quote + "".join("\\" + char if char == quote else escape(char) for char in text) + quote
+
+
+def escape(char: str) -> str:
+    """A character of a string literal: what cannot be seen is escaped, and a backslash is doubled."""
+    return char if char.isprintable() and char != "\\" else char.encode("unicode_escape").decode()
 
 
 def python(node: Expression, name: Callable[[str], str] = str) -> str:
-    """The expression as Python source; `name` maps its names."""
+    """The expression as Python source on one line; `name` maps its names."""
+    return flat(laid_out(node, name))
+
+
+def laid_out(node: Expression, name: Callable[[str], str] = str) -> Item:
+    """The expression as Python source that can be broken into lines."""
     return printed(node, name)[0]
 
 
-def printed(node: Expression, name: Callable[[str], str]) -> tuple[str, int]:
+def printed(node: Expression, name: Callable[[str], str]) -> tuple[Item, int]:
     """Source and binding strength."""
 
-    def inside(child: Expression, least: int) -> str:
-        text, strength = printed(child, name)
-        return text if strength >= least else f"({text})"
+    def inside(child: Expression, least: int) -> Item:
+        item, strength = printed(child, name)
+        return item if strength >= least else bracketed(item)
 
     match node:
         case Literal(value):
             return literal(value), ATOM
         case Name(identifier):
             return name(identifier), ATOM
+        case Negative(Negative(operand)):
+            return printed(operand, name)
+        case Negative(Call("cdiv", (dividend, divisor))):
+            return printed(Binary("//", Negative(dividend), divisor), name)
         case Negative(operand):
-            return f"-{inside(operand, UNARY)}", UNARY
+            return prefixed("-", inside(operand, ATOM)), UNARY
         case Binary(operator, left, right):
             level = ADD if operator in "+-" else MULTIPLY
-            return f"{inside(left, level)} {operator} {inside(right, level + 1)}", level
+            first, strength = printed(left, name)
+            if strength == level and isinstance(first, Chain):
+                return Chain((*first.operands, inside(right, level + 1)), (*first.operators, operator)), level
+            return Chain((inside(left, level), inside(right, level + 1)), (operator,)), level
         case Comparison(operators, terms):
-            parts = [inside(terms[0], ADD)]
-            for operator, term in zip(operators, terms[1:], strict=True):
-                parts += [operator, inside(term, ADD)]
-            return " ".join(parts), COMPARE
+            return Chain(tuple(inside(term, ADD) for term in terms), operators), COMPARE
         case Membership(term, choices, negated):
-            listed = ", ".join(inside(choice, CONDITIONAL) for choice in choices)
-            closing = ",)" if len(choices) == 1 else ")"
-            return f"{inside(term, ADD)} {'not in' if negated else 'in'} ({listed}{closing}", COMPARE
+            listed = Group("(", tuple(inside(choice, CONDITIONAL) for choice in choices), ")", is_tuple=True)
+            return Chain((inside(term, ADD), listed), ("not in" if negated else "in",)), COMPARE
         case IsNone(term, negated):
-            return f"{inside(term, ADD)} is {'not ' if negated else ''}None", COMPARE
+            return Chain((inside(term, ADD), "None"), ("is not" if negated else "is",)), COMPARE
         case Logical(operator, terms):
+            # Brackets around `and` inside `or` say what binds first.
             level = AND if operator == "and" else OR
-            return f" {operator} ".join(inside(term, level + 1) for term in terms), level
+            return Chain(tuple(inside(term, NOT) for term in terms), (operator,) * (len(terms) - 1)), level
         case Not(operand):
-            return f"not {inside(operand, NOT)}", NOT
+            return prefixed("not ", inside(operand, NOT)), NOT
         case Conditional(condition, then, otherwise):
-            return f"{inside(then, OR)} if {inside(condition, OR)} else {inside(otherwise, CONDITIONAL)}", CONDITIONAL
+            last = inside(otherwise, CONDITIONAL)
+            parts = (inside(then, OR), inside(condition, OR))
+            if isinstance(otherwise, Conditional) and isinstance(last, Chain):
+                return Chain((*parts, *last.operands), ("if", "else", *last.operators)), CONDITIONAL
+            return Chain((*parts, last), ("if", "else")), CONDITIONAL
         case Call("cdiv", (dividend, divisor)):
-            return f"-(-{inside(dividend, UNARY)} // {inside(divisor, UNARY)})", UNARY
+            quotient = printed(Binary("//", Negative(dividend), divisor), name)[0]
+            return prefixed("-", bracketed(quotient)), UNARY
         case Call("rank", (tensor,)):
-            return f"len({inside(tensor, ATOM)}.shape)", ATOM
+            return call("len", f"{flat(inside(tensor, ATOM))}.shape"), ATOM
         case Call(function, arguments):
-            return f"{FUNCTIONS[function]}({', '.join(inside(item, CONDITIONAL) for item in arguments)})", ATOM
+            return call(FUNCTIONS[function], *(inside(item, CONDITIONAL) for item in arguments)), ATOM
 
 
 def negated(node: Expression, integers: Callable[[str], bool]) -> Expression:

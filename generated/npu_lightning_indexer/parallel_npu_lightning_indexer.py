@@ -96,7 +96,7 @@ def check_arguments(
         if S1 > S2:
             _CHECKS.require("S1 <= S2", S1=S1, S2=S2)
     else:  # TND
-        documents = _CHECKS.documents(cu_seq_lens_q_ends, leading_zero=True)
+        documents = _CHECKS.documents("cu_seq_lens_q", cu_seq_lens_q_ends, leading_zero=True)
         T1, N1, D = _CHECKS.dims("query", query, "T1 N1 D", (None, None, None))
         T2, N2, _ = _CHECKS.dims("key", key, "T2 N2 D", (None, None, D))
         _CHECKS.dims("weights", weights, "T1 N1", (T1, N1))
@@ -122,7 +122,13 @@ def check_arguments(
             leading_zero=True,
             groups=data_parallel_groups,
         )
-        _CHECKS.same_documents("cu_seq_lens_q", cu_seq_lens_q_ends, "cu_seq_lens_k", cu_seq_lens_k_ends)
+        _CHECKS.same_documents(
+            "cu_seq_lens_q",
+            cu_seq_lens_q_ends,
+            "cu_seq_lens_k",
+            cu_seq_lens_k_ends,
+            leading_zeros=(True, True),
+        )
         if cu_seq_lens_q is None or cu_seq_lens_k is None:
             _CHECKS.require(
                 'cu_seq_lens_q is not None and cu_seq_lens_k is not None if layout == "TND"',

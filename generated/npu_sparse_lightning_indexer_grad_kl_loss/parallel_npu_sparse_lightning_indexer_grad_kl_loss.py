@@ -103,7 +103,8 @@ def check_arguments(
         _CHECKS.dtype("query_rope", query_rope, query_dtype)
     if key_rope is not None:
         _CHECKS.dtype("key_rope", key_rope, query_dtype)
-    R: Any = None  # unknown without the optional tensors that have it
+    # Unknown without the optional tensors that have it.
+    R: Any = None
     if layout == "BSND":
         B, S1, N1, D = _CHECKS.dims("query", query, "B S1 N1 D", (None, None, None, None))
         _, S2, N2, _ = _CHECKS.dims("key", key, "B S2 N2 D", (B, None, None, D))

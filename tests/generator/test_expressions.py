@@ -36,7 +36,7 @@ ROUND_TRIPS = [
     "S1 <= S2",
     "N1 in (8, 16, 32, 64)",
     "N1 not in (8, 16)",
-    "a is not None and b is None or not c",
+    "(a is not None and b is None) or not c",
     "(a or b) and c",
     "a - (b - c)",
     "a - b - c",

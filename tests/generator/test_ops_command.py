@@ -88,7 +88,9 @@ def test_check_sees_stale_missing_and_orphaned_files(project: Path) -> None:
     assert tree(project) == before
 
     mended = hpgen("ops", "specs/", cwd=project)
-    assert mended.stdout == "1 operator: 2 files written, 1 removed in generated\n"
+    assert mended.stdout == (
+        "1 operator: 2 files written, 1 removed in generated\nremoved: generated/npu_gone/api.py\n"
+    )
     assert set(tree(generated)) == EXPECTED
     assert not (generated / "npu_gone").exists()
 
@@ -207,6 +209,12 @@ def test_every_mistake_of_every_file_is_reported_in_one_run(project: Path) -> No
 
 def test_a_single_file_means_that_operator_and_the_index(project: Path) -> None:
     write_spec(project, lse_text((f"op: {LSE}", "op: npu_second")), "npu_second")
+    refused = hpgen("ops", "specs/npu_second.yaml", "-o", "fresh", cwd=project)
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"error: fresh lacks {LSE}, which the index files import; generate the library once: hpgen ops specs/ -o fresh\n"
+    )
+    assert not (project / "fresh").exists()
     (project / "generated" / LSE / "api.py").unlink()
     result = hpgen("ops", "specs/npu_second.yaml", cwd=project)
     assert result.returncode == 0, result.stderr
@@ -222,6 +230,23 @@ def test_the_file_is_named_after_its_operator(project: Path) -> None:
     result = hpgen("ops", "specs/", cwd=project)
     assert result.returncode == 1
     assert "HP502" in result.stderr
+
+
+def test_the_specs_folder_is_not_the_output_folder(project: Path) -> None:
+    before = tree(project)
+    result = hpgen("ops", "specs/", "-o", "specs", cwd=project)
+    assert result.returncode == 2
+    assert "specs holds the specs" in result.stderr
+    assert tree(project) == before
+
+
+def test_a_spec_with_the_other_ending_is_not_passed_over(project: Path) -> None:
+    (project / "specs" / f"{LSE}.yaml").rename(project / "specs" / f"{LSE}.yml")
+    before = tree(project / "generated")
+    result = hpgen("ops", "specs/", cwd=project)
+    assert result.returncode == 1
+    assert f"specs/{LSE}.yml: error[HP502]: a spec's file name ends in .yaml, not .yml" in result.stderr
+    assert tree(project / "generated") == before
 
 
 def test_usage_errors_exit_with_2(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 import hyper_parallel
 
@@ -49,7 +48,7 @@ def run_changed(folder: Path, text: str, script: str, references: dict[str, str]
     site = folder / "site"
     package = Path(next(iter(hyper_parallel.__path__)))
     shutil.copytree(package, site / "hyper_parallel", ignore=shutil.ignore_patterns("__pycache__", "generated"))
-    reference = Path(next(iter(hyper_parallel.reference.__path__)))
+    reference = Path(next(iter(importlib.import_module("hyper_parallel.reference").__path__)))
     shutil.copytree(reference, site / "hyper_parallel" / "reference", dirs_exist_ok=True)
     for name, source in (references or {}).items():
         (site / "hyper_parallel" / "reference" / name).write_text(source)
@@ -67,11 +66,6 @@ def run_changed(folder: Path, text: str, script: str, references: dict[str, str]
 
 
 TAIL = 'print(json.dumps(out | {"package": hyper_parallel.__file__}))'
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _reference_is_importable() -> None:
-    pass
 
 
 def test_unchanged_it_runs(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_shapes_in_tnd(launches, changes, message):
 
 
 BOTH_LENGTHS = 'actual_seq_qlen is not None and actual_seq_klen is not None if layout == "TND" is required'
-GROUP = "the tokens of this data-parallel group"
+GROUP = "the number of tokens"
 
 
 @pytest.mark.parametrize(

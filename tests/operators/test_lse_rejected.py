@@ -110,8 +110,8 @@ def test_one_dim_in_two_places(launches, form, sharding, message):
 def without_context_parallelism(query: str, key: str, shared: str, given: str, rest: str) -> str:
     if shared == "no axis":
         return (
-            f"{query} should be replicated, because {key.split(maxsplit=1)[0]} is and context parallelism is not "
-            f"supported, but got {given}."
+            f"{query} should be replicated, but got {given}: {query.split(maxsplit=1)[0]} sharded without "
+            f"{key.split(maxsplit=1)[0]} is context parallelism, which is not supported."
         )
     return (
         f"{query} should be sharded only over axes that shard {key} too, {shared}, but got {given}: context "

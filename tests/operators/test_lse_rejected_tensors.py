@@ -112,13 +112,16 @@ WHOLE = (
     [
         (
             ([8], [12]),
-            f"actual_seq_qlen should end at T1 = 4, the tokens of this data-parallel group, but got [8]{WHOLE}",
+            f"actual_seq_qlen should end at T1 = 4, the number of tokens of this data-parallel group, but got [8]{WHOLE}",
         ),
         (
             ([4], [12]),
-            f"actual_seq_klen should end at T2 = 6, the tokens of this data-parallel group, but got [12]{WHOLE}",
+            f"actual_seq_klen should end at T2 = 6, the number of tokens of this data-parallel group, but got [12]{WHOLE}",
         ),
-        (([3], [6]), "actual_seq_qlen should end at T1 = 4, the tokens of this data-parallel group, but got [3]."),
+        (
+            ([3], [6]),
+            "actual_seq_qlen should end at T1 = 4, the number of tokens of this data-parallel group, but got [3].",
+        ),
         (([2, 4], [6]), "actual_seq_qlen and actual_seq_klen should have as many documents, but got 2 and 1."),
     ],
     ids=["of all groups", "keys of all groups", "of nothing", "numbers of documents"],

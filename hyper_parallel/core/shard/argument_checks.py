@@ -8,6 +8,7 @@ DTensors: the shape of a DTensor is the global one.
 
 from __future__ import annotations
 
+import numbers
 import reprlib
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -108,6 +109,8 @@ class ArgumentChecks:
             self.fail(f"{name} should fit into 64 bits, but got {value}")
         if not fits or (isinstance(value, bool) and kind is not bool):
             got = f"{value!r} of type {type(value).__name__}"
+            if isinstance(value, numbers.Number) and type(value) not in (int, float, bool) and kind in (int, float):
+                got += f"; convert it: {kind.__name__}({name})"
             raise TypeError(f"For {self.op}, {name} should be of type {kind.__name__}, but got {got}.")
 
     def choice(self, name: str, value: Any, *choices: Any) -> None:
@@ -160,9 +163,18 @@ class ArgumentChecks:
             self.fail(f"{name} should be a dtype, one of {', '.join(DTYPES)}, but got {value!r}")
         return word
 
-    def documents(self, ends: Sequence[int] | None, leading_zero: bool = False) -> int | None:
+    def documents(self, name: str, ends: Sequence[int] | None, leading_zero: bool = False) -> int | None:
         """The number of documents; None if there are no document ends."""
-        return None if ends is None else len(ends) - leading_zero
+        if ends is None:
+            return None
+        if leading_zero:
+            self.leading_zero(name, ends)
+        return len(ends) - leading_zero
+
+    def leading_zero(self, name: str, ends: Sequence[int]) -> None:
+        """Document ends that say where the first document starts."""
+        if len(ends) < 2 or ends[0] != 0:
+            self.fail(f"{name} should start with 0 and hold at least one document end, but got {_short(ends)}")
 
     def document_ends(
         self,
@@ -176,27 +188,38 @@ class ArgumentChecks:
         """Cumulative document ends: they do not decrease and end at the tokens of one of the data-parallel `groups`."""
         if ends is None:
             return
-        if leading_zero and (len(ends) < 2 or ends[0] != 0):
-            self.fail(f"{name} should start with 0 and hold at least one document end, but got {_short(ends)}")
+        if leading_zero:
+            self.leading_zero(name, ends)
         last = 0
         for index, end in enumerate(ends):
             if end < last:
                 self.fail(f"{name} should not decrease, but got {end} after {last} at index {index}: {_short(ends)}")
             last = end
         if not ends or last != extent:
+            of_group = " of this data-parallel group" if groups > 1 else ""
             whole = (
                 f". These end at the tokens of all {groups} groups: each group passes its own documents, counted from "
                 "zero; for context parallelism gather the keys first, redistribute(mesh, placements) with Replicate()"
             )
             self.fail(
-                f"{name} should end at {dim} = {extent}, the tokens of this data-parallel group, but got {_short(ends)}"
+                f"{name} should end at {dim} = {extent}, the number of tokens{of_group}, but got {_short(ends)}"
                 + (whole if groups > 1 and last == extent * groups else "")
             )
 
-    def same_documents(self, first: str, ends: Sequence[int] | None, second: str, others: Sequence[int] | None) -> None:
-        """Two lists of ends that speak of the same documents."""
-        if ends is not None and others is not None and len(ends) != len(others):
-            self.fail(f"{first} and {second} should have as many documents, but got {len(ends)} and {len(others)}")
+    def same_documents(
+        self,
+        first: str,
+        ends: Sequence[int] | None,
+        second: str,
+        others: Sequence[int] | None,
+        leading_zeros: tuple[bool, bool] = (False, False),
+    ) -> None:
+        """Two lists of ends that speak of the same documents; either may start with a zero that ends none."""
+        if ends is None or others is None:
+            return
+        counts = len(ends) - leading_zeros[0], len(others) - leading_zeros[1]
+        if counts[0] != counts[1]:
+            self.fail(f"{first} and {second} should have as many documents, but got {counts[0]} and {counts[1]}")
 
     def per_group(self, dim: str, extent: int, groups: int) -> int:
         """The part of a packed dim that one data-parallel group holds."""

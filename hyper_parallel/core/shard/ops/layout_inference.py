@@ -217,8 +217,8 @@ class LayoutInference:
             )
         if of_query and not of_key:
             raise ValueError(
-                f"For {self.op}, {self.owner(query)} should be replicated, because {key} is and context parallelism is "
-                f"not supported, but got {self.axis_words(of_query)}."
+                f"For {self.op}, {self.owner(query)} should be replicated, but got {self.axis_words(of_query)}: "
+                f"{query} sharded without {key} is context parallelism, which is not supported."
             )
         if of_query != of_key:
             raise ValueError(

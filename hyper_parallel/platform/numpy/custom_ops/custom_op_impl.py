@@ -18,13 +18,7 @@ def load_kernel(op_name: str) -> Callable[..., tuple[Any, ...]]:
     Raises:
         LookupError: If the library has no operator of that name.
     """
-    reference = library.reference(op_name)
-
-    def kernel(*args: Any) -> tuple[Any, ...]:
-        outputs = reference(*args)
-        return outputs if isinstance(outputs, tuple) else (outputs,)
-
-    return kernel
+    return library.reference(op_name)
 
 
 def __getattr__(name: str) -> type:

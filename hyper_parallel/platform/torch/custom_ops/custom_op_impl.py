@@ -45,7 +45,7 @@ def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor, ...]]:
     def kernel(*args: Any) -> tuple[torch.Tensor, ...]:
         device = next((value.device for value in args if isinstance(value, torch.Tensor)), torch.device("cpu"))
         outputs = reference(*(to_array(value) for value in args))
-        return tuple(to_tensor(output, device) for output in (outputs if isinstance(outputs, tuple) else (outputs,)))
+        return tuple(to_tensor(output, device) for output in outputs)
 
     return kernel
 

@@ -1,0 +1,334 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Specs of every size, built to move each line break of the generated code over the width of a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from hpgen.diagnostics import Source
+from hpgen.spec.check import check_spec
+from hpgen.spec.load import load_spec
+from hpgen.spec.model import Spec
+
+LONGEST = 90
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long the names of each kind are, and how many there are of everything."""
+
+    op: int = 12
+    tensor: int = 6
+    attribute: int = 8
+    output: int = 6
+    dim: int = 2
+    form: int = 4
+    lengths: int = 8
+    word: int = 4  # choices of attributes
+    delegate: int = 9
+    tensors: int = 3
+    attributes: int = 3
+    outputs: int = 2
+    dims: int = 2  # of the tensors, behind those of the format
+    choices: int = 2
+    terms: int = 2  # of a requirement
+    formats: int = 1
+    kind: str = "fixed"
+    backward: str = "none"
+    optional: bool = False
+    packed: bool = False  # lengths, and context parallelism where there are two formats
+    layout_only: bool = False
+    rest: bool = False  # the tensors are of any rank
+    capitals: bool = False  # in the names of dims
+    text: int = 60  # characters of summary and doc
+    seed: int = 0  # of the conditions drawn at random, if it is not 0
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of given lengths, each kind with its own first letter."""
+
+    size: Size
+
+    def padded(self, letter: str, number: int, length: int) -> str:
+        tail = str(number) if number or length == 1 else ""
+        tail = "" if length == 1 and number == 0 else tail
+        return letter + "e" * (length - len(letter) - len(tail)) + tail
+
+    def op(self) -> str:
+        # Words of seven letters, so that the class name has about the same length.
+        text = "npu" + "".join("_" if index % 7 == 0 else "o" for index in range(self.size.op))
+        return text[: max(1, self.size.op)].rstrip("_")
+
+    def tensors(self) -> list[str]:
+        return [self.padded("x", number, self.size.tensor) for number in range(self.size.tensors)]
+
+    def attributes(self) -> list[str]:
+        return [self.padded("a", number, self.size.attribute) for number in range(self.size.attributes)]
+
+    def outputs(self) -> list[str]:
+        return [self.padded("y", number, self.size.output) for number in range(self.size.outputs)]
+
+    def forms(self) -> list[str]:
+        return [self.padded("F", number, self.size.form) for number in range(self.size.formats)]
+
+    def dims(self) -> list[str]:
+        names = [self.padded("D", number, self.size.dim) for number in range(self.size.dims)]
+        return [name.upper() for name in names] if self.size.capitals else names
+
+    def leading(self, form: int) -> list[str]:
+        """The dims that only one format has; their number differs from format to format."""
+        return [self.padded("ABC"[form], number, self.size.dim) for number in range(form + 1)]
+
+    def own(self) -> str:
+        """The dim that only optional tensors have."""
+        return self.padded("E", 0, self.size.dim)
+
+    def lengths(self) -> list[str]:
+        return [self.padded("c", number, self.size.lengths) for number in range(2)]
+
+
+def prose(length: int) -> str:
+    """A text of so many characters in words of seven, with quotes at some of its ends."""
+    text = "".join(" " if index % 7 == 6 else "s" for index in range(length))
+    text = f'"{text[1:]}' if length % 5 == 0 else text
+    return text[:-1] + ('x"' if length % 3 == 0 else ".")
+
+
+def dims_text(names: Names, more: str) -> dict[str, str]:
+    return {form: " ".join([*names.leading(index), more]).strip() for index, form in enumerate(names.forms())}
+
+
+def tensor_entries(names: Names, size: Size) -> dict[str, Any]:
+    shared = " ".join(names.dims())
+    entries: dict[str, Any] = {}
+    for index, name in enumerate(names.tensors()):
+        first = names.tensors()[0]
+        more = shared if index % 3 != 2 else f"{names.dims()[0]}*{names.dims()[-1]}+1 3"
+        dtype: Any = ["bfloat16", "float16"] if index == 0 else first if index % 2 else [first, "float32"]
+        entries[name] = {"doc": f"Tensor number {index} of the sweep", "dtype": dtype, "dims": dims_text(names, more)}
+        if size.rest:
+            entries[name]["dims"] = dict.fromkeys(names.forms(), f"... {shared}")
+        if size.optional and index > 1:
+            # The last dims of the optional tensors are known only if these are given.
+            entries[name] |= {"optional": True, "dims": dims_text(names, f"{shared} {names.own()} {names.own()}*2")}
+        if size.backward != "none" and name not in differentiable(names):
+            entries[name] |= {"differentiable": False}
+    return entries
+
+
+def lengths_entries(names: Names, size: Size) -> dict[str, Any]:
+    if not size.packed:
+        return {}
+    query, key = names.leading(len(names.forms()) - 1)[0], names.dims()[0]
+    first, second = names.lengths()
+    return {
+        first: {"type": "lengths", "of": query, "optional": True, "doc": "Ends of the queries"},
+        second: {"type": "lengths", "of": key, "optional": True, "where": "device", "dtype": "int32"},
+    }
+
+
+def attribute_entries(names: Names, size: Size) -> dict[str, Any]:
+    kinds: list[dict[str, Any]] = [
+        {"type": "int", "default": 3, "choices": [3, *range(4, 3 + size.choices)]},
+        {"type": "str", "default": "w" * size.word},
+        {"type": "float", "default": "inf"},
+        {"type": "int", "default": "INT64_MAX"},
+        {"type": "bool", "default": True},
+        {"type": "dtype", "default": "float32"},
+        {"type": "ints", "default": [1, 2]},
+    ]
+    kinds[1]["choices"] = ["w" * size.word, *(f"v{number}".ljust(size.word, "v") for number in range(size.choices - 1))]
+    entries = {name: kinds[index % len(kinds)] for index, name in enumerate(names.attributes())}
+    if size.kind == "attribute":
+        entries["layout"] = {"type": "str", "default": names.forms()[0]}
+    return entries
+
+
+def output_entries(names: Names, size: Size) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    shared = " ".join(names.dims())
+    for index, name in enumerate(names.outputs()):
+        more = shared if index % 2 == 0 else f"1 {names.dims()[-1]}"
+        entries[name] = {"dtype": names.tensors()[0], "dims": dims_text(names, more)}
+        if size.rest:
+            entries[name] = {"like": names.tensors()[0]}
+    if size.backward == "precomputed":
+        for name in differentiable(names):
+            entries[f"d{name}"] = {"like": name}
+        entries["loss"] = {"dtype": "float32", "dims": "1", "combine": "sum"}
+    return entries
+
+
+def differentiable(names: Names) -> list[str]:
+    """The tensors with a gradient: not every third, and none whose own dim may be unknown."""
+    most = 2 if names.size.optional else len(names.tensors())
+    return [name for index, name in enumerate(names.tensors()[:most]) if index % 3 != 2]
+
+
+def requirements(names: Names, size: Size) -> list[Any]:
+    dims = names.dims()
+    terms = [f"{dims[index % len(dims)]} % {index + 2} == 0" for index in range(size.terms)]
+    found: list[Any] = [" or ".join(terms), " and ".join(terms), f"{dims[0]} in [{', '.join(map(str, range(size.terms)))}]"]
+    found.append(f"max({', '.join(dims)}, {size.terms}) <= {' + '.join([dims[-1]] * size.terms)}")
+    found.append(f"not ({dims[0]} == 1 and ({' or '.join(terms)}))")
+    if names.attributes():
+        found.append(f"{names.attributes()[0]} == 3")
+        found.append({"if": f"{names.attributes()[0]} == 3", "then": f"{dims[0]} < {dims[-1]} + 1"})
+    if own(size):
+        found += [f"{own(size)[0]} % 2 == 0", f"{' + '.join([*own(size), dims[0]] * min(size.terms, 15))} == 0"]
+    if size.seed:
+        draw = random.Random(size.seed)
+        found += [Conditions(draw, [*dims, *own(size)], names.attributes()[:1]).condition(3) for _ in range(6)]
+    return found
+
+
+def own(size: Size) -> list[str]:
+    return [Names(size).own()] if size.optional and size.tensors > 2 else []
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Conditions and integers of the expression language, drawn at random."""
+
+    draw: random.Random
+    dims: list[str]
+    floats: list[str]
+
+    def condition(self, depth: int) -> str:
+        kind = self.draw.randrange(9 if depth else 4)
+        if kind <= 1:
+            operators = self.draw.choice((["=="], ["<="], ["!="], ["<", "<="]))
+            first, *others = self.draw.sample(self.dims, min(len(operators) + 1, len(self.dims)))
+            terms = zip(operators, [*others, "7"], strict=False)
+            return f"{first} % 8" + "".join(f" {operator} {term} + ({self.integer(depth)})" for operator, term in terms)
+        if kind == 2:
+            listed = ", ".join(str(self.draw.randint(0, 10**6)) for _ in range(self.draw.randint(1, 20)))
+            return f"{self.draw.choice(self.dims)} {self.draw.choice(('in', 'not in'))} [{listed}]"
+        if kind == 3:
+            return f"min({self.integer(depth)}, {self.draw.choice(self.dims)}) == 1"
+        if kind == 4:
+            return f"not ({self.condition(depth - 1)})"
+        if kind == 5:
+            return f"({self.condition(depth - 1)}) if ({self.condition(depth - 1)}) else ({self.condition(depth - 1)})"
+        word = self.draw.choice((" and ", " or "))
+        return word.join(f"({self.condition(depth - 1)})" for _ in range(self.draw.randint(2, 4)))
+
+    def integer(self, depth: int) -> str:
+        kind = self.draw.randrange(8 if depth > 0 else 2)
+        if kind == 0:
+            return str(self.draw.randint(0, 99))
+        if kind <= 2:
+            return self.draw.choice(self.dims)
+        if kind == 3:
+            return f"cdiv({self.integer(depth - 1)}, {self.integer(depth - 1)})"
+        if kind == 4:
+            return f"max({self.integer(depth - 1)}, {self.integer(depth - 1)})"
+        if kind == 5:
+            return f"-({self.integer(depth - 1)})"
+        operator = self.draw.choice("+-*%")
+        return f" {operator} ".join(f"({self.integer(depth - 1)})" for _ in range(self.draw.randint(2, 4)))
+
+
+def build(size: Size) -> str:
+    """The spec of a size as YAML text."""
+    names = Names(size)
+    forms = names.forms()
+    arguments = tensor_entries(names, size)
+    if not size.optional:
+        arguments |= attribute_entries(names, size) | lengths_entries(names, size)
+    else:
+        # What has a default stands behind what has none.
+        arguments |= lengths_entries(names, size) | attribute_entries(names, size)
+    outputs = output_entries(names, size)
+    selector = {"fixed": forms[0], "attribute": "layout", "rank": f"rank({names.tensors()[0]})"}[size.kind]
+    leading = [] if size.rest else [dim for index in range(len(forms)) for dim in names.leading(index)]
+    spec: dict[str, Any] = {
+        "op": names.op(),
+        "summary": prose(size.text),
+        "doc": f"{prose(size.text + 3)}\n\n{prose(size.text)}",
+        "format": selector,
+        "dims": {name: f"extent {name}" for name in (*leading, *names.dims(), *own(size))},
+        "args": arguments,
+        "outputs": outputs,
+        "require": requirements(names, size),
+        "sharding": {"shard": leading},
+    }
+    if size.packed and len(forms) == 1:
+        spec["sharding"] = {"shard": []}
+    if size.layout_only:
+        return dump(spec | {"aliases": [f"Alias{'A' * size.op}", "aclnn_alias"]})
+    spec["backward"] = backward(names, size, outputs)
+    spec["kernel"] = {"aclnn": f"aclnnSweep({', '.join([*arguments, *outputs])})"}
+    spec["reference"] = "sweep:forward"
+    if size.backward == "call":
+        spec["reference"] = {"forward": "sweep:forward", "backward": "sweep:backward"}
+    if size.delegate:
+        spec["platforms"] = {"torch": {"delegate": "t" * size.delegate}}
+    return dump(spec)
+
+
+def backward(names: Names, size: Size, outputs: dict[str, Any]) -> Any:
+    given = differentiable(names)
+    if size.backward == "precomputed":
+        return {"precomputed": {name: f"d{name}" for name in given}, "cotangent": "loss"}
+    if size.backward == "call":
+        first, *others = outputs
+        adapted = f"unflatten(grad({first}), -1, {names.dims()[-1]}, 1)"
+        used = [adapted, *others[:2], *names.tensors(), *names.attributes()[:2]]
+        call = f"aclnnSweepGrad({', '.join([*used, *(f'grad({name})' for name in given)])})"
+        return {"call": call} | ({"grads_unused": "error"} if others else {})
+    return "none"
+
+
+class PlainDumper(yaml.SafeDumper):
+    """Writes a value that occurs twice out twice: the language has no anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def dump(spec: dict[str, Any]) -> str:
+    return yaml.dump(spec, Dumper=PlainDumper, sort_keys=False, width=100_000, allow_unicode=True)
+
+
+def load(text: str, name: str) -> Spec:
+    spec = load_spec(Source(f"specs/{name}.yaml", text))
+    check_spec(spec)
+    return spec
+
+
+BASES = (
+    Size(),
+    Size(formats=2, kind="attribute", backward="call", outputs=3),
+    Size(formats=3, kind="rank", backward="precomputed", optional=True, tensors=4),
+    Size(tensors=1, attributes=0, outputs=1, backward="call", delegate=0, dims=1),
+    Size(layout_only=True, formats=2, kind="attribute"),
+    Size(rest=True, tensors=4, outputs=2, backward="call"),
+    Size(formats=2, kind="attribute", packed=True, optional=True, delegate=0, capitals=True),
+)
+LENGTHS = ("op", "tensor", "attribute", "output", "dim", "form", "lengths", "word", "delegate", "text")
+COUNTS = {"tensors": 30, "attributes": 30, "outputs": 20, "dims": 9, "choices": 40, "terms": 36}
+
+
+def sizes(amount: int, seed: int = 0) -> Iterator[Size]:
+    """Every base with one length or count going over its range, and `amount` mixtures."""
+    for base in BASES:
+        for field in LENGTHS:
+            for length in range(2, LONGEST + 1):
+                yield dataclasses.replace(base, **{field: length})
+        for field, most in COUNTS.items():
+            for count in range(0 if field == "attributes" else 1, most + 1):
+                yield dataclasses.replace(base, **{field: count})
+    draw = random.Random(seed)
+    for _ in range(amount):
+        lengths = {field: draw.randint(3, draw.choice((8, 30, LONGEST))) for field in LENGTHS}
+        counts = {field: draw.randint(1, most) for field, most in COUNTS.items()}
+        yield dataclasses.replace(draw.choice(BASES), **lengths, **counts, seed=draw.randint(1, 10**9))
