@@ -36,7 +36,15 @@ def main() -> None:
 @click.option("-o", "--output", default="generated", show_default=True, type=click.Path(path_type=Path), help="Folder.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if a file is stale, missing or orphaned.")
 @click.option("--diff", "show_diff", is_flag=True, help="Write nothing; print what would change; exit 1 if anything.")
-def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool) -> None:
+@click.option(
+    "--format",
+    "form",
+    default="text",
+    show_default=True,
+    type=click.Choice(["text", "json", "github"]),
+    help="How findings are printed: for people, as JSON on standard output, or as annotations.",
+)
+def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, form: str) -> None:
     """Regenerate the operators of SPECS: a folder (the whole library) or single files (these and the index files)."""
     # Imported here: --help and completion should not wait for the templates.
     from .library import load_library
@@ -70,11 +78,11 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool) -> 
             sys.exit(FINE if comparison.clean else FINDINGS)
         write(comparison)
     except SpecError as error:
-        sys.exit(show(error))
+        sys.exit(show(error, form))
     except OutputError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(USAGE)
-    report(len(library.selected), output, comparison)
+    tell(len(library.selected), output, comparison)
 
 
 @main.command()
@@ -133,12 +141,12 @@ def list_operators(specs: tuple[Path, ...]) -> None:
         click.echo(line)
 
 
-def show(error: SpecError) -> int:
-    """Print every finding; the exit code."""
-    for diagnostic in error.diagnostics:
-        click.echo(diagnostic.render(), err=True)
-    count = len(error.diagnostics)
-    click.echo(f"{count} error{'s' if count > 1 else ''}; nothing was written", err=True)
+def show(error: SpecError, form: str = "text") -> int:
+    """Print every finding; the exit code. What programs read goes to standard output."""
+    from .report import report
+
+    for line in report(error.diagnostics, form):
+        click.echo(line, err=form == "text")
     return FINDINGS
 
 
@@ -156,7 +164,7 @@ def summary(comparison: object) -> list[str]:
     return [f"{kind}: {comparison.root / path}" for kind, paths in kinds for path in paths]
 
 
-def report(operators: int, output: Path, comparison: object) -> None:
+def tell(operators: int, output: Path, comparison: object) -> None:
     """What a run did, in one line."""
     from .output import Comparison
 

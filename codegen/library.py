@@ -53,7 +53,7 @@ def load_library(arguments: Sequence[Path]) -> Library:
         nowhere = Span(Source(str(shown_folder / path.name), ""), 0, 0)
         findings.add("HP502", nowhere, "a spec's file name ends in .yaml, not .yml", f"rename it to {path.stem}.yaml")
     if not paths and not findings.diagnostics:
-        nowhere = Span(Source(str(folder), ""), 0, 0)
+        nowhere = Span(Source(str(shown_folder), ""), 0, 0)
         findings.add("HP503", nowhere, "no spec (*.yaml) in this folder")
     check_unique(specs, findings)
     findings.raise_if_any()

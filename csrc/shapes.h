@@ -24,6 +24,11 @@ inline size_t AxisOf(int64_t axis, const ms::Tensor& tensor) {
   return static_cast<size_t>(axis < 0 ? axis + rank : axis);
 }
 
+// The number of dims; of a missing tensor, none.
+inline int64_t RankOf(const std::optional<ms::Tensor>& tensor) {
+  return tensor.has_value() ? static_cast<int64_t>(tensor->shape().size()) : 0;
+}
+
 // The dims of a tensor of any rank without `before` dims at its start and `after` at its end.
 inline ShapeVector Rest(const ms::Tensor& tensor, size_t before, size_t after) {
   const ShapeVector& shape = tensor.shape();

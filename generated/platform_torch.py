@@ -203,8 +203,8 @@ class TorchCustomOps:
         pre_tokens: int,
         next_tokens: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the selected
-        keys only."""
+        """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the
+        selected keys only."""
         d_query_index, d_key_index, d_weights, loss = NpuSparseLightningIndexerGradKlLossDFunction.apply(
             query,
             key,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..spec.check_kernel import may_have_gradient
 from ..spec.expression import ADAPTERS, calls_in
-from ..spec.model import BackwardCall, Output, Precomputed, Spec, TensorArgument
+from ..spec.model import BackwardCall, Output, Precomputed, Spec
 from ..text.python_layout import Chain, Item, call
 from .backward_inputs import (
     adapter_names,
@@ -62,9 +62,10 @@ def precomputed(spec: Spec, backward: Precomputed) -> BackwardPlan:
     factor = cotangent(spec, used) if used else ""
     returns: list[tuple[Item, str]] = []
     for argument in spec.arguments:
-        saved: Item = backward.gradients.get(argument.name, "None")
-        scaled = used and argument.name in backward.gradients
-        returns.append((call("get_platform().scaled", saved, factor) if scaled else saved, argument.name))
+        given = backward.gradients.get(argument.name)
+        value: Item = call("get_platform().scaled", given, factor) if given and used else given or "None"
+        returns.append((if_present(spec, argument.name, value) if given else value, argument.name))
+    optionals = [name for name in backward.gradients if optional(spec, name)]
     doc = f"Multiply the gradients of the forward kernel by the cotangent of {used}."
     if not used:
         doc = "Return the gradients of the forward kernel; the incoming cotangent is ignored."
@@ -74,7 +75,7 @@ def precomputed(spec: Spec, backward: Precomputed) -> BackwardPlan:
         conditional_cotangents=tuple(cotangent(spec, item.name) for item in visible_outputs(spec) if item.when),
         optional_cotangents=(),
         refused=(),
-        saved=tuple(dict.fromkeys(backward.gradients.values())),
+        saved=tuple(dict.fromkeys([*backward.gradients.values(), *optionals])),
         kept=(),
         measured=(),
         dims=(),
@@ -100,7 +101,7 @@ def backward_call(spec: Spec, backward: BackwardCall) -> BackwardPlan:
     placed = {name: extent_after(spec, name, readable, cotangents) for name in dims}
     measured = {name: extent_before(spec, name) for name, found in placed.items() if found is None}
     kept = [name for name in sources if not is_tensor(spec, name)]
-    if any(found and not isinstance(found, str) for found in placed.values()) and spec.format.kind == "attribute":
+    if any(isinstance(found, Chain) for found in placed.values()) and spec.format.kind == "attribute":
         kept.append(spec.format.selector)
     taken = {*(output.name for output in flowing), *(output.name for output in refused)}
     return BackwardPlan(
@@ -135,7 +136,10 @@ def returned(spec: Spec, argument: str, produced: tuple[str, ...]) -> Item:
     """What backward() returns for an argument; an absent tensor has no gradient."""
     if argument not in produced:
         return "None"
-    item = spec.by_name[argument]
-    absent = isinstance(item, TensorArgument) and item.optional
-    name = gradient(spec, argument)
-    return Chain((name, Chain((argument, "None"), ("is not",)), "None"), ("if", "else")) if absent else name
+    return if_present(spec, argument, gradient(spec, argument))
+
+
+def if_present(spec: Spec, argument: str, value: Item) -> Item:
+    if not optional(spec, argument):
+        return value
+    return Chain((value, Chain((argument, "None"), ("is not",)), "None"), ("if", "else"))

@@ -79,7 +79,7 @@ def extent_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
     needed += [name for item in backward.temporaries for dims in item.dims.per_format.values() for name in words(dims)]
     needed = [name for name in dict.fromkeys(needed) if name in spec.dim_docs or name == REST]
     given = plain_inputs(spec, backward)
-    found = [item.dtype for item in backward.temporaries if item.dtype in spec.by_name]
+    found = [spec.dtype_owner(item.dtype) for item in backward.temporaries if item.dtype in spec.by_name]
     found += [name for item in backward.temporaries for name in integers(spec, item)]
     for name in needed:
         for form in spec.format.names:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from ..spec.expression import Expression, IsNone, Logical, Name, Not, names_in
 from ..spec.model import Attribute, LengthsArgument, Requirement, Spec, TensorArgument
@@ -34,6 +35,8 @@ class CheckBody:
             self.attribute(item)
         self.dtypes()
         for lengths in self.spec.lengths:
+            if not lengths.optional:
+                self.add(4, "given", quoted(lengths.name), lengths.name)
             if lengths.where == "device":
                 ends = self.ends(lengths)
                 self.add(4, "host_lengths", quoted(lengths.name), lengths.name, assign=ends)
@@ -64,10 +67,14 @@ class CheckBody:
 
     def dtypes(self) -> None:
         """Dtypes of the tensors; a name among them stands for that tensor's dtype."""
-        referred = {dtype for tensor in self.spec.tensors for dtype in tensor.dtypes if dtype in self.spec.by_name}
+        shared = {
+            tensor.name: [self.spec.dtype_owner(dtype) for dtype in tensor.dtypes] for tensor in self.spec.tensors
+        }
+        referred = {dtype for dtypes in shared.values() for dtype in dtypes if dtype in self.spec.by_name}
         for tensor in self.spec.tensors:
             allowed: list[Item] = [
-                self.dtype_variable(dtype) if dtype in self.spec.by_name else quoted(dtype) for dtype in tensor.dtypes
+                self.dtype_variable(dtype) if dtype in self.spec.by_name else quoted(dtype)
+                for dtype in shared[tensor.name]
             ]
             if takes_host_dtypes(tensor):
                 allowed.append("host=True")
@@ -107,15 +114,16 @@ class CheckBody:
             self.branch(form.names[0], 4)
             return
         subject = form.selector
-        tests = [f"{subject} == {quoted(name)}" for name in form.names]
+        tests = [Chain((subject, quoted(name)), ("==",)) for name in form.names]
         if form.kind == "rank":
             ranks = [len(self.tensor(form.selector).dims.per_format[name]) for name in form.names]
             variable = self.spec.fresh(f"{subject}_rank")
             self.add(4, "rank", quoted(subject), subject, *(str(rank) for rank in ranks), assign=variable)
-            tests = [f"{variable} == {rank}" for rank in ranks]
+            tests = [Chain((variable, str(rank)), ("==",)) for rank in ranks]
         for index, (name, test) in enumerate(zip(form.names, tests, strict=True)):
             last = index == len(tests) - 1
-            self.lines.append(f"    else:  # {name}" if last else f"    {'elif' if index else 'if'} {test}:")
+            branch = statement("elif " if index else "if ", test, ":", 4)
+            self.lines.append(f"    else:  # {name}" if last else branch)
             self.branch(name, 8)
 
     def tensor(self, name: str) -> TensorArgument:
@@ -156,8 +164,11 @@ class CheckBody:
                 self.add(indent, "absent", quoted(item.name), item.name, quoted(item.of), quoted(form))
         context = self.spec.context_parallel
         names = [name for dim, name in context.lengths.items() if dim in present] if context else []
-        if len(names) == 2:
-            pair = [item for item in self.spec.lengths if item.name in names]
+        pairs = [[item for item in self.spec.lengths if item.name in names]] if len(names) == 2 else []
+        for counted in {item.count: None for item in self.spec.lengths if item.count}:
+            alike = [item for item in self.spec.lengths if item.count == counted and item.of in present]
+            pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
+        for pair in pairs:
             zeros = [f"leading_zeros=({', '.join(str(item.leading_zero) for item in pair)})"]
             self.add(
                 indent,

@@ -40,9 +40,7 @@ class ShapeChecks:
 
     def write(self) -> None:
         for name, lengths in self.spec.counts.items():
-            if lengths.of in self.spec.bound(self.form) and any(
-                name in tensor.dims.bare(self.form) for tensor in self.spec.tensors
-            ):
+            if lengths.of in self.spec.bound(self.form) and (name in self.needed or self.is_a_dim(name)):
                 zero = ["leading_zero=True"] if lengths.leading_zero else []
                 named = quoted(lengths.name), self.body.ends(lengths)
                 self.body.add(self.indent, "documents", *named, *zero, assign=name)
@@ -59,6 +57,13 @@ class ShapeChecks:
             names = quoted(tensor.name), str(index), quoted(dim.compact)
             self.body.add(inner, "extent", *names, given, laid_out(dim.expression))
 
+    def is_a_dim(self, name: str) -> bool:
+        return any(name in tensor.dims.bare(self.form) for tensor in self.spec.tensors)
+
+    def is_new(self, dim: Dim) -> bool:
+        """Whether a dim binds its name; an attribute has its value already."""
+        return dim.name in self.spec.dim_docs and dim.name not in self.bound
+
     def first_of_any_rank(self, tensor: TensorArgument) -> None:
         """The tensor that gives `...` its meaning, and the axes that attributes choose of it."""
         dims = tensor.dims.per_format[self.form]
@@ -66,7 +71,7 @@ class ShapeChecks:
         self.rest = self.spec.fresh("leading")
         targets, known = [], []
         for index, dim in enumerate(dims):
-            new = dim.name is not None and dim.name not in self.bound
+            new = self.is_new(dim)
             if dim.is_rest:
                 targets.append(f"*{self.rest}" if several else "*_")
             else:
@@ -78,17 +83,12 @@ class ShapeChecks:
         text = quoted(" ".join(dim.compact for dim in dims))
         self.body.unpack(self.indent, targets, "any_rank", quoted(tensor.name), tensor.name, text)
         self.late += known
+        first = dims.index(rest_of(dims))
+        named = [f"{side}={count}" for side, count in (("before", first), ("after", len(dims) - first - 1)) if count]
         for axis, attribute in self.spec.axes.items():
             use = axis if axis in self.needed else ""
-            self.body.add(
-                self.indent,
-                "axis",
-                quoted(attribute.name),
-                attribute.name,
-                quoted(tensor.name),
-                tensor.name,
-                assign=use,
-            )
+            words = quoted(attribute.name), attribute.name, quoted(tensor.name), tensor.name
+            self.body.add(self.indent, "axis", *words, *named, assign=use)
 
     def tensor(self, tensor: TensorArgument) -> None:
         dims = tensor.dims.per_format[self.form]
@@ -100,7 +100,7 @@ class ShapeChecks:
                 expected.append(f"*{self.rest}")
                 targets.append("*_")
                 continue
-            new = dim.name is not None and dim.name not in self.bound
+            new = self.is_new(dim)
             known = not new and all(name in before or name not in self.spec.dim_docs for name in dim.names)
             known = known and (dim.name is not None or not set(dim.names) & self.maybe)
             if not new and not known:

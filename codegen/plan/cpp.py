@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from ..spec.dims import Dim
-from ..spec.expression import Call, Conditional, Expression, Literal, Name, names_in
+from ..spec.expression import Literal, names_in
 from ..spec.model import (
     Argument,
     Attribute,
@@ -20,17 +20,17 @@ from ..spec.model import (
     Temporary,
     TensorArgument,
 )
-from ..spec.names import camel_case, snake_case
+from ..spec.names import camel_case
 from ..text.cpp_expression import cpp, cpp_extent, dtype_constant, dtype_of_attribute, string
 from .backward_inputs import (
     BackwardInput,
     backward_inputs,
-    cotangent,
     dims_outside,
     gradient,
     produced_gradients,
 )
-from .operator import CppFormat, CppFunction, CppLaunch, CppPlan, CppTensor
+from .cpp_launches import LaunchWriter
+from .operator import CppFormat, CppFunction, CppPlan, CppTensor
 
 ATTRIBUTE = {
     "int": "int64_t",
@@ -161,11 +161,12 @@ class Shapes:
 
     def allocation(self, item: Output | Temporary) -> tuple[str, str]:
         """The type of a tensor to allocate, and its dtype and shape."""
-        source = self.spec.by_name.get(item.dtype)
+        owner = self.spec.dtype_owner(item.dtype)
+        source = self.spec.by_name.get(owner)
         if isinstance(source, Attribute):
-            dtype = dtype_of_attribute(item.dtype)
+            dtype = dtype_of_attribute(owner)
         else:
-            dtype = dtype_constant(item.dtype, source is not None)
+            dtype = dtype_constant(owner, source is not None)
         shape = self.variables.get(item.name)
         if shape is None:
             dims = next(iter(item.dims.per_format.values()))
@@ -287,68 +288,3 @@ def extent_source(spec: Spec, form: str, name: str, given: Container[str]) -> st
         size = f"{lengths.name}{access}shape()[0]" if lengths.where == "device" else f"{lengths.name}{access}size()"
         return f"static_cast<int64_t>({size}){' - 1' if lengths.leading_zero else ''}"
     return ""
-
-
-class LaunchWriter:
-    """Kernel calls as C++: what is written is marked, the rest are expressions."""
-
-    def __init__(self, spec: Spec, written: set[str], inputs: Sequence[BackwardInput]) -> None:
-        self.spec = spec
-        self.written = written
-        self.inputs = {item.name: item for item in inputs}
-        self.ready: set[str] = set()  # what an earlier launch has written: to write it again would allocate it again
-
-    def launches(self, launches: Sequence[Launch], class_name: str) -> tuple[CppLaunch, ...]:
-        """The last launch has the operator's own name; those before are named after their kernels."""
-        found = []
-        for index, launch in enumerate(launches):
-            kernel = launch.call.kernel.removeprefix("aclnn")
-            last = index == len(launches) - 1
-            runner = "runner" if last else f"{snake_case(kernel)}_runner"
-            found.append(
-                CppLaunch(
-                    runner_class=f"{class_name}Runner" if last else f"{class_name}{kernel}Runner",
-                    runner=runner,
-                    kernel=launch.call.kernel,
-                    cpu_kernel=snake_case(kernel) if self.spec.kernel and self.spec.kernel.cpu_header else "",
-                    arguments=tuple(self.argument(item) for item in launch.call.arguments),
-                )
-            )
-            self.ready |= {self.variable(item) for item in launch.call.arguments} & self.written
-        return tuple(found)
-
-    def argument(self, node: Expression) -> str:
-        variable = self.variable(node)
-        if variable in self.written:
-            return variable if variable in self.ready else f"Output({variable})"
-        if isinstance(node, Name):
-            item = self.spec.by_name.get(node.id)
-            if isinstance(item, LengthsArgument) and item.optional and item.where == "host":
-                return f"EmptyIfMissing({node.id})" if item.missing == "empty" else node.id
-            if isinstance(item, Attribute) and item.type == "dtype":
-                return dtype_of_attribute(node.id)
-        return cpp(self.given(node), self.name)
-
-    def given(self, node: Expression) -> Expression:
-        """An expression with the parameters that are adapted before the call."""
-        parameter = next((name for name, item in self.inputs.items() if item.adapters == node), None)
-        if parameter is not None:
-            return Name(parameter)
-        if isinstance(node, Conditional):
-            return Conditional(node.condition, self.given(node.then), self.given(node.otherwise))
-        return node
-
-    def variable(self, node: Expression) -> str:
-        """The variable of an argument that is a tensor as it is; empty for any other."""
-        match node:
-            case Name(identifier):
-                return identifier
-            case Call("grad", (Name(identifier),)):
-                return self.name(identifier, True)
-            case _:
-                return ""
-
-    def name(self, identifier: str, is_grad: bool) -> str:
-        if is_grad and identifier in self.spec.by_name:
-            return gradient(self.spec, identifier)
-        return cotangent(self.spec, identifier) if is_grad else identifier

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..spec.model import Argument, Attribute, LengthsArgument, Spec, TensorArgument
-from ..spec.names import camel_case
+from ..spec.names import camel_case, natural
 from ..text.python_expression import default, quoted
 from ..text.python_layout import Item, call
 from . import docs
@@ -31,7 +31,7 @@ PYTHON_TYPE = {
 def derive_library(specs: Iterable[Spec], specs_path: str) -> LibraryPlan:
     """Plan a whole library; `specs_path` is the specs folder as the generated headers show it."""
     plans = (derive_operator(spec, f"{specs_path}/{spec.op}.yaml") for spec in specs)
-    return LibraryPlan(specs_path, tuple(sorted(plans, key=lambda plan: plan.op)))
+    return LibraryPlan(specs_path, tuple(sorted(plans, key=lambda plan: natural(plan.op))))
 
 
 def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
@@ -71,23 +71,18 @@ def conditional(spec: Spec) -> tuple[str, tuple[str, ...]]:
 
 
 def parameter(spec: Spec, argument: Argument) -> Parameter:
-    keyword_only = not argument.required and not argument.positional
+    given: Item = ""
     if isinstance(argument, Attribute):
-        optional = " | None" if argument.optional else ""
-        given: Item = "" if argument.default is None else default(argument.default)
-        kind, python_type, doc = "attribute", PYTHON_TYPE[argument.type], docs.attribute_doc(spec, argument)
+        given = "" if argument.default is None else default(argument.default)
+        python_type, doc = PYTHON_TYPE[argument.type], docs.attribute_doc(spec, argument)
+    elif isinstance(argument, TensorArgument):
+        python_type, doc = "Tensor", docs.tensor_doc(spec, argument)
     else:
-        optional = " | None" if argument.optional else ""
-        given = ""
-        if isinstance(argument, TensorArgument):
-            kind, python_type, doc = "tensor", "Tensor", docs.tensor_doc(spec, argument)
-        else:
-            kind, python_type, doc = "lengths", "Lengths", docs.lengths_doc(spec, argument)
+        python_type, doc = "Lengths", docs.lengths_doc(spec, argument)
     return Parameter(
         name=argument.name,
-        kind=kind,
-        keyword_only=keyword_only,
-        python_type=python_type + optional,
+        keyword_only=not argument.required and not argument.positional,
+        python_type=f"{python_type} | None" if argument.optional else python_type,
         python_default="None" if argument.optional else given,
         bound=bound(spec, argument),
         doc=docs.sentences(argument.doc, doc),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ..spec.dims import Dim
 from ..spec.model import Dims, Output, Spec, TensorArgument
 from ..text.python_expression import quoted
-from ..text.python_layout import Chain, Item, call
+from ..text.python_layout import Chain, Group, Item, call
 
 
 def extent_after(spec: Spec, name: str, saved: Sequence[str], cotangents: Mapping[str, Dims]) -> Item | None:
@@ -28,9 +28,9 @@ def extent_after(spec: Spec, name: str, saved: Sequence[str], cotangents: Mappin
             continue
         common = set.intersection(*(set(found) for found in places.values()))
         if common:
-            return f"{variable}.shape[{min(common)}]"
+            return shape_of(variable, min(common))
         if spec.format.kind == "attribute" or spec.format.selector in saved:
-            entries = {form: f"{variable}.shape[{found[0]}]" for form, found in places.items()}
+            entries = {form: shape_of(variable, found[0]) for form, found in places.items()}
             return chosen(spec, entries, "ctx.")
     return None
 
@@ -40,19 +40,23 @@ def extent_before(spec: Spec, name: str) -> Item:
     return chosen(spec, {form: extent_in(spec, name, form) for form in spec.format.names}, "")
 
 
-def extent_in(spec: Spec, name: str, form: str) -> str:
+def extent_in(spec: Spec, name: str, form: str) -> Item:
     if name in spec.axes:
         tensor = next(tensor for tensor in spec.tensors if tensor.dims.any_rank)
-        return f"{tensor.name}.shape[{spec.axes[name].name}]"
+        return shape_of(tensor.name, spec.axes[name].name)
     for tensor in spec.tensors:
         places = places_of(tensor.dims.per_format[form], name)
         if places and not tensor.optional:
-            return f"{tensor.name}.shape[{min(places)}]"
+            return shape_of(tensor.name, min(places))
     lengths = spec.counts.get(name)
     if lengths is None or lengths.of not in spec.bound(form):
         return "0"
-    count = f"len({lengths.name})" if lengths.where == "host" else f"{lengths.name}.shape[0]"
-    return f"{count} - 1" if lengths.leading_zero else count
+    count = call("len", lengths.name) if lengths.where == "host" else shape_of(lengths.name, 0)
+    return Chain((count, "1"), ("-",)) if lengths.leading_zero else count
+
+
+def shape_of(variable: str, index: int | str) -> Group:
+    return Group(f"{variable}.shape[", (str(index),), "]", comma=False)
 
 
 def places_of(dims: Sequence[Dim], name: str) -> tuple[int, ...]:
@@ -67,13 +71,13 @@ def places_of(dims: Sequence[Dim], name: str) -> tuple[int, ...]:
     return (left,) if index < rest else (right,)
 
 
-def chosen(spec: Spec, entries: Mapping[str, str], prefix: str) -> Item:
-    """`a if <one format> else b`: formats with the text of the last one need no test."""
+def chosen(spec: Spec, entries: Mapping[str, Item], prefix: str) -> Item:
+    """`a if <one format> else b`: formats with the extent of the last one need no test."""
     *_, last = entries.values()
     operands: list[Item] = []
-    for form, text in entries.items():
-        if text != last:
-            operands += [text, format_test(spec, form, prefix)]
+    for form, extent in entries.items():
+        if extent != last:
+            operands += [extent, format_test(spec, form, prefix)]
     return Chain((*operands, last), ("if", "else") * (len(operands) // 2)) if operands else last
 
 

@@ -15,7 +15,6 @@ class Parameter:
     """One argument as the emitted signatures spell it; `python_default` is empty for a required one."""
 
     name: str
-    kind: str  # tensor, lengths or attribute
     keyword_only: bool
     python_type: str
     python_default: Item
@@ -127,7 +126,7 @@ class OperatorPlan:
 
 @dataclass(frozen=True)
 class LibraryPlan:
-    """All operators of a library, ordered by name, and where its specs lie."""
+    """All operators of a library, ordered by name (digits as numbers), and where its specs lie."""
 
     specs_path: str
     operators: tuple[OperatorPlan, ...]

@@ -61,9 +61,6 @@ def check_names(spec: Spec, findings: Findings) -> None:
         *((temporary.name, temporary.at) for temporary in spec.temporaries),
     ]
     for name, at in named:
-        reason = fault(name)
-        if reason:
-            findings.add("HP101", at, f"the name '{name}' {reason}", "choose another")
         if name in defined:
             note = Note(defined[name], "first defined here")
             hint = "dims, arguments, outputs and temporaries share one namespace"
@@ -135,7 +132,9 @@ def check_order(spec: Spec, findings: Findings) -> None:
 def check_tensor(spec: Spec, tensor: TensorArgument, findings: Findings) -> None:
     earlier = [other.name for other in spec.tensors[: spec.tensors.index(tensor)]]
     for dtype in tensor.dtypes:
-        check_dtype(dtype, earlier, tensor.dtypes_at.get(dtype, tensor.at), findings)
+        at = tensor.dtypes_at.get(dtype, tensor.at)
+        check_dtype(dtype, earlier, at, findings)
+        check_dtype_known(spec, dtype, at, findings)
     check_dims(spec, tensor, "argument", findings)
     check_positions(spec, tensor, findings)
 
@@ -153,6 +152,14 @@ def check_dtype(dtype: str, tensors: Iterable[str], at: Span, findings: Findings
     if dtype not in DTYPES and dtype not in tensors:
         hint = f"write {OTHER_NAMES[dtype]}" if dtype in OTHER_NAMES else suggestion(dtype, [*DTYPES, *tensors])
         findings.add("HP203", at, f"'{dtype}' is neither a dtype nor a tensor defined before", hint)
+
+
+def check_dtype_known(spec: Spec, dtype: str, at: Span, findings: Findings) -> None:
+    """A dtype that is shared is known in every call."""
+    owner = spec.by_name.get(spec.dtype_owner(dtype))
+    if isinstance(owner, TensorArgument) and owner.optional:
+        message = f"the dtype of '{owner.name}' is unknown where it is None"
+        findings.add("HP203", at, message, "name a required tensor, or a dtype")
 
 
 def check_dims(spec: Spec, holder: TensorArgument | Output, role: str, findings: Findings) -> None:
@@ -249,6 +256,7 @@ def check_outputs(spec: Spec, findings: Findings) -> None:
     tensors += [attribute.name for attribute in spec.attributes if attribute.type == "dtype"]
     for output in spec.outputs:
         check_dtype(output.dtype, tensors, output.dtype_at, findings)
+        check_dtype_known(spec, output.dtype, output.dtype_at, findings)
         check_dims(spec, output, "output", findings)
         check_positions(spec, output, findings)
         for axis, extent in output.resize.items():

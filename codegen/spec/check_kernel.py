@@ -34,9 +34,14 @@ def check(spec: Spec, findings: Findings) -> None:
     if spec.kernel is None:
         return
     check_forward(spec, spec.kernel, findings)
+    findings.drop_consequences("HP103", ("HP402",))
+    check_class_names(spec, spec.kernel, findings)
     for temporary in spec.temporaries:
         if temporary.dtype not in (*DTYPES, *(tensor.name for tensor in spec.tensors)):
             findings.add("HP203", temporary.at, f"'{temporary.dtype}' is neither a dtype nor a tensor")
+        owner = spec.by_name.get(spec.dtype_owner(temporary.dtype))
+        if isinstance(owner, TensorArgument) and owner.optional:
+            findings.add("HP203", temporary.at, f"the dtype of '{owner.name}' is unknown where it is None")
     if isinstance(spec.backward, Precomputed):
         check_precomputed(spec, spec.backward, findings)
     elif isinstance(spec.backward, BackwardCall):
@@ -49,6 +54,14 @@ def check(spec: Spec, findings: Findings) -> None:
         findings.add("HP404", spec.backward.at, message, hint)
     if not isinstance(spec.backward, BackwardCall) and spec.backward_reference:
         findings.add("HP404", spec.op_at, "there is a backward reference but no backward kernel", "delete it")
+
+
+def check_class_names(spec: Spec, kernel: Kernel, findings: Findings) -> None:
+    """A launch before the last gives a C++ class named after its kernel, which must not be that of the backward."""
+    for launch in kernel.launches[:-1]:
+        if launch.call.kernel == "aclnnBackward" and isinstance(spec.backward, BackwardCall):
+            place = launch.scalar.at(0, len(launch.call.kernel))
+            findings.add("HP401", place, "the runner of 'aclnnBackward' would have the name of the backward's runner")
 
 
 def check_forward(spec: Spec, kernel: Kernel, findings: Findings) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..diagnostics import Diagnostic, SpecError
 from .expression import Binary, Call, Expression, Literal, Name, Negative, children, names_in, parse_expression
@@ -23,12 +24,12 @@ class Dim:
     def is_rest(self) -> bool:
         return self.text == REST
 
-    @property
+    @cached_property
     def name(self) -> str | None:
         """The dim's name if it is bare, else None."""
         return self.expression.id if isinstance(self.expression, Name) and not self.is_rest else None
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names it uses, each once, in order."""
         return () if self.is_rest else tuple(dict.fromkeys(name.id for name in names_in(self.expression)))

@@ -12,6 +12,7 @@ from ..diagnostics import Diagnostic, Findings, Source, Span, SpecError, suggest
 from .load_rules import load_backward, load_context_parallel, load_kernel, load_requirements, load_sharding
 from .load_tensors import TensorLoader
 from .model import Format, Reference, Spec
+from .names import fault
 from .node_access import block_of, entries_of, get, scalars_of, text_of, words
 from .schema import check_schema
 from .yaml_nodes import Mapping, Node, Scalar, read_nodes
@@ -58,6 +59,7 @@ class Loader:
 
     def load(self) -> Spec:
         root = self.root
+        self.names()
         form = self.format()
         tensors = TensorLoader(form.names, get(root, "args"), self.findings)
         arguments = tensors.arguments()
@@ -88,10 +90,22 @@ class Loader:
             dims_at={key.text: key.span for key, _ in entries_of(get(root, "dims"))},
             aliases_at=words(get(root, "aliases")),
         )
+        self.findings.drop_consequences("HP101", ("HP103", "HP202"))  # a word of Python does not parse anywhere
         self.findings.raise_if_any()
         self.needed_with_a_kernel(spec)
         self.findings.raise_if_any()
         return spec
+
+    def names(self) -> None:
+        """Names that become identifiers in Python and C++."""
+        backward = get(self.root, "backward")
+        holders = [get(self.root, key) for key in ("dims", "args", "outputs")]
+        holders += [get(get(self.root, "kernel"), "temporaries"), get(backward, "temporaries")]
+        for holder in holders:
+            for key, _ in entries_of(holder):
+                reason = fault(key.text)
+                if reason:
+                    self.findings.add("HP101", key.span, f"the name '{key.text}' {reason}", "choose another")
 
     def place(self, key: str) -> Span:
         node = get(self.root, key)

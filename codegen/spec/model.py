@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -29,9 +29,13 @@ class Dims:
     per_format: Mapping[str, tuple[Dim, ...]]
     scalars: Mapping[str, Scalar] = field(compare=False, repr=False)
 
-    def bare(self, form: str) -> set[str]:
+    def bare(self, form: str) -> Set[str]:
         """The names that stand alone as a dim in a format."""
-        return {dim.name for dim in self.per_format[form] if dim.name}
+        return self.bare_names[form]
+
+    @cached_property
+    def bare_names(self) -> Mapping[str, Set[str]]:
+        return {form: frozenset(dim.name for dim in dims if dim.name) for form, dims in self.per_format.items()}
 
     @property
     def any_rank(self) -> bool:
@@ -298,11 +302,18 @@ class Spec:
         """Dim names that are a number of documents: the name -> the lengths."""
         return {lengths.count: lengths for lengths in self.lengths if lengths.count}
 
-    def bound(self, form: str) -> set[str]:
+    def bound(self, form: str) -> Set[str]:
         """The dim names whose extent the inputs give in a format."""
-        bare = {name for tensor in self.tensors for name in tensor.dims.bare(form)}
-        present = {name for name, lengths in self.counts.items() if lengths.of in bare}
-        return bare | present | set(self.axes)
+        return self.bound_names[form]
+
+    @cached_property
+    def bound_names(self) -> Mapping[str, Set[str]]:
+        found = {}
+        for form in self.format.names:
+            bare = frozenset().union(*(tensor.dims.bare(form) for tensor in self.tensors))
+            present = {name for name, lengths in self.counts.items() if lengths.of in bare}
+            found[form] = bare | present | set(self.axes)
+        return found
 
     def uncertain(self, form: str) -> set[str]:
         """The dims that only optional arguments give: their extents are unknown where these are absent."""
@@ -310,6 +321,15 @@ class Spec:
         perhaps = {name for tensor in self.tensors if tensor.optional for name in tensor.dims.bare(form)}
         counted = {name for name, lengths in self.counts.items() if lengths.of in self.bound(form)}
         return (perhaps - given - counted) | {name for name in counted if self.counts[name].optional}
+
+    def dtype_owner(self, name: str) -> str:
+        """Who tells a shared dtype: `name`, or what that shares its own with if it is optional and may be missing."""
+        item = self.by_name.get(name)
+        while isinstance(item, TensorArgument) and item.optional and item.dtypes[0] in self.by_name:
+            if len(item.dtypes) > 1:
+                break
+            item = self.by_name[item.dtypes[0]]
+        return item.name if item else name
 
     @cached_property
     def has_any_rank(self) -> bool:

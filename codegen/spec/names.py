@@ -40,7 +40,7 @@ CPP_TAKEN = frozenset(
     """std ms custom hyper_parallel cpu int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t main
     NULL runner m Output EmptyIfMissing LikeIfPresent kNoTensor kNoInts ShapeVector OperatorRunner ThrowUnknownFormat
     ThrowUnknownRank RefuseHostLaunch FloorDiv FloorMod CeilDiv Factorial Joined Rest AxisOf DtypeOf Unflatten Flatten
-    Unsqueeze""".split()
+    Unsqueeze RankOf""".split()
 )
 PYTHON_TAKEN = frozenset(
     """self cls ctx math Any NoReturn Tensor Lengths Integers DType DFunction DistributedOp LayoutRule ContextParallel
@@ -86,6 +86,21 @@ def op_fault(name: str) -> str:
 def camel_case(op: str) -> str:
     """`npu_mhc_post` -> `NpuMhcPost`."""
     return "".join(word[:1].upper() + word[1:] for word in op.split("_"))
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A sorting key that takes digits as numbers, as people and import sorters do: `step_2` before `step_10`.
+
+    Numbers that start with a zero come first, digit by digit.
+    """
+    parts = (part for part in re.split(r"([0-9]+)", name) if part)
+    return [natural_part(part) for part in parts]
+
+
+def natural_part(part: str) -> tuple[int, int, str]:
+    if not part.isdigit():
+        return 2, 0, part
+    return (0, 0, part) if part.startswith("0") else (1, int(part), part)
 
 
 def snake_case(kernel: str) -> str:

@@ -48,12 +48,12 @@ def report(root: Mapping, error: Any, findings: Findings) -> None:
     where = place_words(path)
     if error.validator == "additionalProperties" and isinstance(node, Mapping):
         known = error.schema.get("properties", {})
-        for key, _ in node.entries:
-            if key.text not in known:
-                hint = suggestion(key.text, known) or f"known: {', '.join(known)}"
-                if ")" in key.text or "(" in plain_text(node):
-                    hint = "put a kernel call into quotes inside { }"
-                findings.add("HP021", key.span, f"unknown key '{key.text}'{where}", hint)
+        unquoted = any(")" in key.text for key, _ in node.entries)
+        for key in [key for key, _ in node.entries if key.text not in known][: 1 if unquoted else None]:
+            hint = suggestion(key.text, known) or f"known: {', '.join(known)}"
+            if unquoted:
+                hint = "put a kernel call into quotes inside { }"
+            findings.add("HP021", key.span, f"unknown key '{key.text}'{where}", hint)
     elif error.validator == "required" and isinstance(node, Mapping):
         missing = [name for name in error.validator_value if node.get(name) is None]
         hint = error.schema.get("properties", {}).get(missing[0], {}).get("description", "") if missing else ""
@@ -72,11 +72,6 @@ def report(root: Mapping, error: Any, findings: Findings) -> None:
     else:
         limit = f"{error.validator}: {error.validator_value}"
         findings.add("HP020", node.span, f"a value out of bounds{where} ({limit})")
-
-
-def plain_text(node: Mapping) -> str:
-    """The texts of a mapping's scalars, to see what was meant."""
-    return " ".join(value.text for _, value in node.entries if isinstance(value, Scalar))
 
 
 def type_hint(path: list[Any], node: Node, types: str | list[str]) -> str:

@@ -30,9 +30,11 @@ UNKNOWN = ""
 
 
 class Typer:
-    """Finds the type of an expression, reporting what does not fit: int, float, bool, str, dtype, ints, lengths, tensor,
-    none. A tensor stands alone, below an adapter, in a choice, in rank(), or in a test for None; lengths or a list stand
-    alone, or in a test for None."""
+    """Finds the type of an expression (int, float, bool, str, dtype, ints, lengths, tensor, none), reporting faults.
+
+    A tensor stands alone, below an adapter, in a choice, in rank(), or in a test for None; lengths or a list stand
+    alone, or in a test for None.
+    """
 
     def __init__(self, spec: Spec, scalar: Scalar, findings: Findings) -> None:
         self.spec = spec

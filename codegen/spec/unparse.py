@@ -95,7 +95,7 @@ def value(found: Value) -> Any:
 def argument(item: Argument) -> dict[str, Any]:
     common = filled(doc=item.doc, optional=item.optional, positional=item.positional)
     if isinstance(item, TensorArgument):
-        extra = filled(dtype=list(item.dtypes), dims=dims(item.dims), positions=item.positions)
+        extra = {"dims": dims(item.dims)} | filled(dtype=list(item.dtypes), positions=item.positions)
         return common | extra | ({} if item.differentiable else {"differentiable": False})
     if isinstance(item, LengthsArgument):
         on_device = item.where == "device"
@@ -118,10 +118,9 @@ def attribute(item: Attribute) -> dict[str, Any]:
 
 
 def output(item: Output) -> dict[str, Any]:
-    return filled(
+    return {"dims": dims(item.dims)} | filled(
         doc=item.doc,
         dtype=item.dtype,
-        dims=dims(item.dims),
         like=item.like,
         resize={axis: spec_text(extent) for axis, extent in item.resize.items()},
         combine=item.combine,

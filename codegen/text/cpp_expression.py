@@ -129,7 +129,7 @@ class CppPrinter:
             case Call("i32"):
                 return f"static_cast<int32_t>({arguments[0]})"
             case Call("rank"):
-                return f"static_cast<int64_t>({arguments[0]}.shape().size())"
+                return f"RankOf({arguments[0]})"
             case Call("ints", (Literal(None),)):
                 return "kNoInts"
             case Call("ints"):

@@ -17,19 +17,18 @@ def prose(text: str, indent: int, hanging: int = 0) -> list[str]:
 
 def docstring(text: str, indent: int, more: str = "") -> str:
     """A docstring, its first line without the indent; `more` are finished lines that follow the text."""
-    lines = prose(text, indent)
-    body = "\n".join(lines).strip()
+    body = escaped(text.strip())
     # A quote must not touch those around the text.
-    body = f" {body}" if body.startswith('"') else body
-    if more:
-        return f'"""{body}\n\n{more}\n{" " * indent}"""'
-    return f'"""{body} """' if body.endswith('"') else f'"""{body}"""'
+    opening = '""" ' if body.startswith('"') else '"""'
+    closing = "" if more else ' """' if body.endswith('"') else '"""'
+    lines = "\n".join(wrapped(opening + body + closing, indent)).lstrip()
+    return f'{lines}\n\n{more}\n{" " * indent}"""' if more else lines
 
 
 def comment_lines(text: str) -> list[str]:
     """Lines for a C++ comment: a backslash at the end would continue it, and it knows no docstring's escapes."""
     lines = wrapped(plain(text), 0)
-    return [line.rstrip().rstrip("\\").rstrip() for line in lines]
+    return [line.rstrip(" \\") for line in lines]
 
 
 def wrapped(text: str, indent: int, hanging: int = 0) -> list[str]:

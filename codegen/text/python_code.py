@@ -93,6 +93,8 @@ def unpacked(targets: Iterable[str], function: str, arguments: Iterable[Item], i
     names = f"({targets[0]},)" if len(targets) == 1 else ", ".join(targets)
     if columns(f"{' ' * indent}{names} = {value.opening}") <= WIDTH:
         return exploded(call(f"{names} = {function}", *value.items), indent)
+    if len(targets) == 1 and columns(f"{' ' * indent}{names} = (") <= WIDTH:
+        return f"{' ' * indent}{names} = (\n{exploded(value, indent + 4)}\n{' ' * indent})"
     right = exploded(value, indent).lstrip()
     if columns(f"{' ' * indent}) = {value.opening}") > WIDTH >= columns(f"{' ' * indent}    {value.opening}"):
         right = f"(\n{exploded(value, indent + 4)}\n{' ' * indent})"
@@ -130,7 +132,9 @@ def commented(item: Item, comment: str, indent: int) -> str:
 def saved_line(names: Iterable[str], indent: int) -> str:
     """Unpacking of what forward has saved."""
     names = tuple(names)
-    line = f"{' ' * indent}{', '.join(names) if len(names) > 1 else f'({names[0]},)'} = ctx.saved_tensors"
+    if len(names) == 1:
+        return statement(f"({names[0]},) = ", "ctx.saved_tensors", "", indent)
+    line = f"{' ' * indent}{', '.join(names)} = ctx.saved_tensors"
     return line if columns(line) <= WIDTH else exploded(Group("(", names, ") = ctx.saved_tensors"), indent)
 
 

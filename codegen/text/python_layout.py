@@ -117,10 +117,13 @@ def statement(before: str, item: Item, after: str, indent: int) -> str:
         return line
     if isinstance(item, str):
         return f"{lead}{before}(\n{inner}\n{lead}){after}" if columns(inner) <= WIDTH else line
-    if isinstance(item, Group) or keeps_outer_brackets_away(item):
-        broken = lead + without_brackets(prefixed(before, item), indent, after)
-        if isinstance(item, Group) or widest(item, indent, len(before)) <= WIDTH:
-            return broken
+    if isinstance(item, Group):
+        # Brackets of its own help where the opening ones leave no room on the line.
+        wrapped = columns(lead + before + item.opening) > WIDTH >= columns(f"{lead}    {item.opening}")
+        if not wrapped:
+            return lead + placed(prefixed(before, item), indent, indent, after)
+    elif keeps_outer_brackets_away(item) and widest(item, indent, len(before)) <= WIDTH:
+        return lead + without_brackets(prefixed(before, item), indent, after)
     return f"{lead}{before}(\n{inner}\n{lead}){after}"
 
 
@@ -204,9 +207,9 @@ def assigned(targets: Sequence[str], value: Group, indent: int, is_tuple: bool =
     lead = " " * indent
     unpacks = is_tuple or len(targets) > 1
     names = f"({targets[0]},)" if unpacks and len(targets) == 1 else ", ".join(targets)
-    if columns(f"{lead}{names} = {value.opening}") <= WIDTH or columns(f"{lead}{names} = {value.flat}") <= WIDTH:
+    if len(targets) == 1 and columns(f"{lead}{names} = (") <= WIDTH:
+        return statement(f"{names} = ", value, "", indent)
+    if columns(f"{lead}{names} = {value.opening}") <= WIDTH:
         return lay_out(prefixed(f"{names} = ", value), indent)
-    if not unpacks:
-        return f"{lead}{names} = (\n{lay_out(value, indent + 4)}\n{lead})"
     inner = "\n".join(f"{lead}    {target}," for target in targets)
     return f"{lead}(\n{inner}\n{lead}) = " + placed(value, indent, indent + len(") = "))

@@ -52,7 +52,7 @@ class NpuDenseLightningIndexerSoftmaxLseDFunction(DFunction):
         return softmax_max, softmax_sum
 
     @staticmethod
-    def backward(ctx: Any, *_cotangents: Any) -> tuple[None, ...]:  # noqa: ARG004
+    def backward(_ctx: Any, *_cotangents: Any) -> tuple[None, ...]:
         """Return no gradient for any argument."""
         return (
             None,  # query_index

@@ -58,7 +58,7 @@ class NpuLightningIndexerDFunction(DFunction):
         return sparse_indices, sparse_values
 
     @staticmethod
-    def backward(ctx: Any, *_cotangents: Any) -> tuple[None, ...]:  # noqa: ARG004
+    def backward(_ctx: Any, *_cotangents: Any) -> tuple[None, ...]:
         """Return no gradient for any argument."""
         return (
             None,  # query

@@ -28,8 +28,8 @@ def npu_sparse_lightning_indexer_grad_kl_loss(
     pre_tokens: int = INT64_MAX,
     next_tokens: int = INT64_MAX,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the selected keys
-    only.
+    """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the selected
+    keys only.
 
     p = mean over heads of softmax(query @ key^T * scale_value), rebuilt from softmax_max and softmax_sum;
     I = sum_N1i(weights * relu(query_index @ key_index^T));  s = softmax(I);

@@ -13,8 +13,8 @@ from .parallel_npu_sparse_lightning_indexer_grad_kl_loss import bind_arguments, 
 
 
 class NpuSparseLightningIndexerGradKlLossDFunction(DFunction):
-    """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the selected keys
-    only."""
+    """KL divergence of the main attention from the lightning indexer, with the indexer's gradients, over the selected
+    keys only."""
 
     _op_name = "npu_sparse_lightning_indexer_grad_kl_loss"
     bind_arguments = staticmethod(bind_arguments)

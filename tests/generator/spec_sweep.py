@@ -18,6 +18,7 @@ from hpgen.spec.load import load_spec
 from hpgen.spec.model import Spec
 
 LONGEST = 90
+LONGEST_CONDITION = 3000
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,11 @@ def differentiable(names: Names) -> list[str]:
 def requirements(names: Names, size: Size) -> list[Any]:
     dims = names.dims()
     terms = [f"{dims[index % len(dims)]} % {index + 2} == 0" for index in range(size.terms)]
-    found: list[Any] = [" or ".join(terms), " and ".join(terms), f"{dims[0]} in [{', '.join(map(str, range(size.terms)))}]"]
+    found: list[Any] = [
+        " or ".join(terms),
+        " and ".join(terms),
+        f"{dims[0]} in [{', '.join(map(str, range(size.terms)))}]",
+    ]
     found.append(f"max({', '.join(dims)}, {size.terms}) <= {' + '.join([dims[-1]] * size.terms)}")
     found.append(f"not ({dims[0]} == 1 and ({' or '.join(terms)}))")
     if names.attributes():
@@ -186,7 +191,9 @@ def requirements(names: Names, size: Size) -> list[Any]:
         found += [f"{own(size)[0]} % 2 == 0", f"{' + '.join([*own(size), dims[0]] * min(size.terms, 15))} == 0"]
     if size.seed:
         draw = random.Random(size.seed)
-        found += [Conditions(draw, [*dims, *own(size)], names.attributes()[:1]).condition(3) for _ in range(6)]
+        conditions = Conditions(draw, [*dims, *own(size)])
+        drawn = (conditions.condition(3) for _ in range(6))
+        found += [condition for condition in drawn if len(condition) < LONGEST_CONDITION]
     return found
 
 
@@ -200,7 +207,6 @@ class Conditions:
 
     draw: random.Random
     dims: list[str]
-    floats: list[str]
 
     def condition(self, depth: int) -> str:
         kind = self.draw.randrange(9 if depth else 4)
@@ -217,23 +223,26 @@ class Conditions:
         if kind == 4:
             return f"not ({self.condition(depth - 1)})"
         if kind == 5:
-            return f"({self.condition(depth - 1)}) if ({self.condition(depth - 1)}) else ({self.condition(depth - 1)})"
+            other = f"{self.dims[0]} == {self.draw.randint(10**6, 10**9)}"
+            return f"({self.condition(depth - 1)}) if ({self.condition(depth - 1)}) else ({other})"
         word = self.draw.choice((" and ", " or "))
         return word.join(f"({self.condition(depth - 1)})" for _ in range(self.draw.randint(2, 4)))
 
     def integer(self, depth: int) -> str:
         kind = self.draw.randrange(8 if depth > 0 else 2)
         if kind == 0:
-            return str(self.draw.randint(0, 99))
+            return str(self.draw.randint(1, 99))
         if kind <= 2:
             return self.draw.choice(self.dims)
         if kind == 3:
-            return f"cdiv({self.integer(depth - 1)}, {self.integer(depth - 1)})"
+            return f"cdiv({self.integer(depth - 1)}, {self.draw.choice(self.dims)})"
         if kind == 4:
             return f"max({self.integer(depth - 1)}, {self.integer(depth - 1)})"
         if kind == 5:
             return f"-({self.integer(depth - 1)})"
-        operator = self.draw.choice("+-*%")
+        if kind == 6:
+            return f"({self.integer(depth - 1)}) % {self.draw.randint(2, 99)}"
+        operator = self.draw.choice("+-*")
         return f" {operator} ".join(f"({self.integer(depth - 1)})" for _ in range(self.draw.randint(2, 4)))
 
 
@@ -318,17 +327,23 @@ LENGTHS = ("op", "tensor", "attribute", "output", "dim", "form", "lengths", "wor
 COUNTS = {"tensors": 30, "attributes": 30, "outputs": 20, "dims": 9, "choices": 40, "terms": 36}
 
 
-def sizes(amount: int, seed: int = 0) -> Iterator[Size]:
-    """Every base with one length or count going over its range, and `amount` mixtures."""
+def sizes(mixtures: int, seed: int = 0) -> Iterator[Size]:
+    """Every base with one length or count going over its range, and so many mixtures of all."""
     for base in BASES:
         for field in LENGTHS:
             for length in range(2, LONGEST + 1):
-                yield dataclasses.replace(base, **{field: length})
+                yield with_numbers(base, {field: length})
         for field, most in COUNTS.items():
             for count in range(0 if field == "attributes" else 1, most + 1):
-                yield dataclasses.replace(base, **{field: count})
+                yield with_numbers(base, {field: count})
     draw = random.Random(seed)
-    for _ in range(amount):
+    for _ in range(mixtures):
         lengths = {field: draw.randint(3, draw.choice((8, 30, LONGEST))) for field in LENGTHS}
         counts = {field: draw.randint(1, most) for field, most in COUNTS.items()}
-        yield dataclasses.replace(draw.choice(BASES), **lengths, **counts, seed=draw.randint(1, 10**9))
+        yield with_numbers(draw.choice(BASES), lengths | counts | {"seed": draw.randint(1, 10**9)})
+
+
+def with_numbers(size: Size, numbers: dict[str, int]) -> Size:
+    """The size with other lengths and counts."""
+    changed: dict[str, Any] = dict(numbers)
+    return dataclasses.replace(size, **changed)

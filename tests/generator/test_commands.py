@@ -82,3 +82,24 @@ def test_list_shows_the_library(tmp_path: Path) -> None:
     ]
     write_spec(tmp_path, lse_text(("N2 == 1", "N7 == 1")))
     assert hpgen("list", "specs", cwd=tmp_path).returncode == 1
+
+
+def test_findings_as_json(tmp_path: Path) -> None:
+    write_spec(tmp_path, lse_text(("N2 == 1", "N7 == 1"), ("  weights:\n", "  N1:\n")))
+    result = hpgen("ops", "specs", "--format", "json", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (1, "")
+    errors = json.loads(result.stdout)["errors"]
+    unknown = next(error for error in errors if error["rule"] == "HP103")
+    text = (tmp_path / unknown["file"]).read_text().splitlines()[unknown["line"] - 1]
+    assert text[unknown["column"] - 1 :][: unknown["length"]] == "N7"
+    twice = next(error for error in errors if error["rule"] == "HP104")
+    assert twice["notes"][0]["message"] == "first defined here"
+
+
+def test_findings_as_annotations(tmp_path: Path) -> None:
+    write_spec(tmp_path, lse_text(("N2 == 1", "N7 == 1")))
+    result = hpgen("ops", "specs", "--format", "github", cwd=tmp_path)
+    assert result.returncode == 1
+    assert re.fullmatch(
+        r"::error file=specs/\w+\.yaml,title=HP103,line=\d+,col=5,endColumn=7::unknown name 'N7'.*\n", result.stdout
+    )

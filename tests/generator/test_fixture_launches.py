@@ -190,13 +190,13 @@ LAUNCHES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "distance_step, batched": (
         "distance_step",
-        "tensor:float16:2,4,3 tensor:float16:2,4,3 str:batched",
-        ["DistanceStep | input 0 | input 1 | str batched | output 0 float32 [1] | output 1 float16 [2, 4, 3] | output 2 float16 [2, 4, 3]"],
+        "tensor:float16:2,4,3 tensor:float16:2,4,3 str:batched none",
+        ["DistanceStep | input 0 | input 1 | null tensor | int64 0 | str batched | output 0 float32 [] | output 1 float16 [2, 4, 3] | output 2 float16 [2, 4, 3] | output 3 float16 [3]"],
     ),
     "distance_step, packed": (
         "distance_step",
-        "tensor:float16:4,3 tensor:float16:4,3 str:packed",
-        ["DistanceStep | input 0 | input 1 | str packed | output 0 float32 [1] | output 1 float16 [4, 3] | output 2 float16 [4, 3]"],
+        "tensor:float16:4,3 tensor:float16:4,3 str:packed tensor:float16:3",
+        ["DistanceStep | input 0 | input 1 | input 3 | int64 1 | str packed | output 0 float32 [] | output 1 float16 [4, 3] | output 2 float16 [4, 3] | output 3 float16 [3]"],
     ),
     "windowed_top, BSD": (
         "windowed_top",
@@ -230,7 +230,7 @@ def test_every_function_is_called() -> None:
         ("gated_half", "tensor:float16:4 int:1", "there is no axis 1"),
         ("grouped_scores", "tensor:float16:4,2 tensor:float16:4,2", "q should have 4 or 3 dims, but got 2"),
         ("head_mix_backward", "", "has 11 arguments in C"),
-        ("distance_step", "tensor:float16:4 tensor:float16:4 str:flat", "kind should be one of batched, packed, but got flat"),
+        ("distance_step", "tensor:float16:4 tensor:float16:4 str:flat none", "kind should be one of batched, packed, but got flat"),
         ("pad_and_cast", "tensor:float32:4 int:6 tensor:float32:4 " + PAD.format(strides="none", mode="edge").replace("float64", "half"), "'half' is none"),
     ],
 )  # fmt: skip

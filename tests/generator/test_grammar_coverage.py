@@ -138,9 +138,11 @@ DIM_WORDS = "a name|a literal of type int|+|-|*|//|%|fact()|min()|max()|cdiv()".
 REQUIRED_WORDS = [*DIM_WORDS, *"== != < <= > >= in and or not".split(), "not in", "is None", "is not None", "rank()"]
 REQUIRED_WORDS += ["a chain of comparisons", "a negative", "a literal of type float", "a literal of type str"]
 REQUIRED_WORDS.remove("fact()")
-KERNEL_WORDS = "a name|None|ints()|ints(None)|i32()|rank()|a if c else b|a negative|+|//|flatten()|unsqueeze()".split("|")
+KERNEL_WORDS = "a name|None|ints()|ints(None)|i32()|rank()|a if c else b|a negative|+|//".split("|")
+KERNEL_WORDS += ["flatten()", "unsqueeze()"]
 KERNEL_WORDS += [f"a literal of type {kind}" for kind in ("int", "float", "bool", "str")]
-BACKWARD_WORDS = "a name|grad()|unflatten()|flatten()|unsqueeze()|transpose()|a if c else b|None|ints(None)|*".split("|")
+BACKWARD_WORDS = "a name|grad()|unflatten()|flatten()|unsqueeze()|transpose()".split("|")
+BACKWARD_WORDS += ["a if c else b", "None", "ints(None)", "*"]
 WORDS = {"dim": DIM_WORDS, "require": REQUIRED_WORDS, "kernel": KERNEL_WORDS, "backward": BACKWARD_WORDS}
 
 Test = Callable[[Spec], bool]

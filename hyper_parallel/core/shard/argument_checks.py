@@ -69,12 +69,17 @@ class ArgumentChecks:
             self.fail(f"{name} should have at least {least} dims ({dims}), but got shape {shape}")
         return shape
 
-    def axis(self, argument: str, axis: int, name: str, tensor: Any) -> int:
-        """The extent of the dim that an attribute chooses; negative numbers count from the last."""
+    def axis(self, argument: str, axis: int, name: str, tensor: Any, before: int = 0, after: int = 0) -> int:
+        """The extent of the dim that an attribute chooses; negative numbers count from the last.
+
+        The tensor's first `before` and last `after` dims have names of their own and cannot be chosen.
+        """
         shape = self.shape(name, tensor)
-        if not -len(shape) <= axis < len(shape):
-            self.fail(f"{argument} should be from {-len(shape)} to {len(shape) - 1}, a dim of {name}, but got {axis}")
-        return shape[axis]
+        place = axis + len(shape) if axis < 0 else axis
+        if not before <= place < len(shape) - after:
+            first, last = before - len(shape), len(shape) - after - 1
+            self.fail(f"{argument} should be from {first} to {last}, a dim of {name}, but got {axis}")
+        return shape[place]
 
     def extent(self, name: str, dim: int, dim_name: str, given: int, expected: int) -> None:
         """One extent that follows from other dims."""
@@ -109,7 +114,7 @@ class ArgumentChecks:
             self.fail(f"{name} should fit into 64 bits, but got {value}")
         if not fits or (isinstance(value, bool) and kind is not bool):
             got = f"{value!r} of type {type(value).__name__}"
-            if isinstance(value, numbers.Number) and type(value) not in (int, float, bool) and kind in (int, float):
+            if isinstance(value, numbers.Number) and not isinstance(value, int | float) and kind in (int, float):
                 got += f"; convert it: {kind.__name__}({name})"
             raise TypeError(f"For {self.op}, {name} should be of type {kind.__name__}, but got {got}.")
 
@@ -119,6 +124,11 @@ class ArgumentChecks:
             words = ", ".join(repr(choice) for choice in choices)
             wanted = f"be one of {words}" if len(choices) > 1 else f"be {words}"
             self.fail(f"{name} should {wanted}, but got {value!r}")
+
+    def given(self, name: str, value: Any) -> None:
+        """An argument that must not be None."""
+        if value is None:
+            raise TypeError(f"For {self.op}, {name} should be given, but got None.")
 
     def absent(self, name: str, value: Any, dim: str, form: str) -> None:
         """An argument about a dim that the format does not have."""
@@ -141,7 +151,10 @@ class ArgumentChecks:
         local = value.to_local() if isinstance(value, DTensor) else value
         if get_platform().is_tensor(local) and get_platform().dtype_name(local) == dtype:
             return local
-        ends = self.host_lengths(name, local)
+        ends = self.host_lengths(name, local) or ()
+        limit = 2**31 - 1 if dtype == "int32" else INT64_MAX
+        if any(not 0 <= end <= limit for end in ends):
+            self.fail(f"{name} should fit into {dtype}, but got {_short(ends)}")
         return get_platform().integer_tensor(ends, dtype, like.to_local() if isinstance(like, DTensor) else like)
 
     def integers(self, name: str, value: Any) -> tuple[int, ...] | None:
@@ -149,9 +162,12 @@ class ArgumentChecks:
         if value is None:
             return None
         try:
-            return get_platform().host_integers(value)
+            found = get_platform().host_integers(value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"For {self.op}, {name} should be a list of integers: {error}") from None
+        if any(abs(item) > INT64_MAX for item in found):
+            self.fail(f"{name} should fit into 64 bits, but got {found}")
+        return found
 
     def dtype_word(self, name: str, value: Any) -> str:
         """The name of a dtype, from a dtype of the framework, of NumPy, or its name."""

@@ -123,6 +123,8 @@ class LayoutInference:
         first = dims.index("...")
         for axis_name, argument in self.rule.axes.items():
             axis = self.values[argument]
+            if not isinstance(axis, int) or isinstance(axis, bool):
+                raise TypeError(f"For {self.op}, {argument} should be of type int, but got {axis!r}.")
             index = (axis + rank if axis < 0 else axis) - first
             if not 0 <= index < count:
                 raise ValueError(

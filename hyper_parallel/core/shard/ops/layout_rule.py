@@ -121,6 +121,11 @@ class LayoutRule:
             value = values[name]
             if isinstance(value, Layout) and name not in own:
                 layouts[name] = value
+            elif isinstance(value, Layout) and value.is_partial():
+                raise ValueError(
+                    f"For {op}, {name} should not be Partial, but got placements={value.placements}: each "
+                    "data-parallel group has its own values."
+                )
             elif value is not None and name not in own:
                 raise TypeError(plain_tensor(op, name))
         if not layouts:
