@@ -47,8 +47,10 @@ def main() -> None:
 def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, form: str) -> None:
     """Regenerate the operators of SPECS: a folder (the whole library) or single files (these and the index files)."""
     # Imported here: --help and completion should not wait for the templates.
+    from .folder_lock import OutputError, locked
+    from .journal import recover
     from .library import load_library
-    from .output import OutputError, compare, diff, write
+    from .output import compare, diff, write
     from .plan import derive_library
     from .render import render_library
 
@@ -57,26 +59,29 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, for
         if output.resolve() == library.folder:
             raise OutputError(f"{output} holds the specs; give another folder for what is generated with -o")
         files = render_library(derive_library(library.specs, library.shown))
-        if not library.whole:
-            others = {spec.op for spec in library.specs} - library.selected
-            files = {path: text for path, text in files.items() if path.parts[0] not in others}
-        comparison = compare(output, files, partial=not library.whole)
-        missing = [] if library.whole else [op for op in sorted(others) if not (output / op / "__init__.py").is_file()]
-        if missing:
-            names = ", ".join(missing)
-            whole = f"hpgen ops {library.shown}/ -o {output}"
-            raise OutputError(
-                f"{output} lacks {names}, which the index files import; generate the library once: {whole}"
-            )
-        if show_diff or check:
-            lines = diff(comparison) if show_diff else summary(comparison)
-            for line in lines:
+        others = set() if library.whole else {spec.op for spec in library.specs} - library.selected
+        files = {path: text for path, text in files.items() if path.parts[0] not in others}
+        writing = not (check or show_diff)
+        with locked(output, writing=writing):
+            if writing and recover(output):
+                click.echo("an earlier run was killed while it replaced files: these are restored first", err=True)
+            comparison = compare(output, files, partial=not library.whole)
+            missing = [op for op in sorted(others) if not (output / op / "__init__.py").is_file()]
+            if missing:
+                names = ", ".join(missing)
+                whole = f"hpgen ops {library.shown}/ -o {output}"
+                raise OutputError(
+                    f"{output} lacks {names}, which the index files import; generate the library once: {whole}"
+                )
+            if writing:
+                write(comparison)
+        if not writing:
+            for line in (*unfinished(comparison), *(diff(comparison) if show_diff else summary(comparison))):
                 click.echo(line)
             if check and not comparison.clean:
                 arguments = " ".join(str(path) for path in specs)
                 click.echo(f"run: hpgen ops {arguments} -o {output}", err=True)
             sys.exit(FINE if comparison.clean else FINDINGS)
-        write(comparison)
     except SpecError as error:
         sys.exit(show(error, form))
     except OutputError as error:
@@ -103,7 +108,8 @@ def rules(ids: tuple[str, ...]) -> None:
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if the file is not this schema.")
 def schema(output: Path | None, check: bool) -> None:
     """Print the JSON Schema (draft-07) of a spec, for editors."""
-    from .output import OutputError, read, replace
+    from .folder_lock import OutputError
+    from .output import read, replace
     from .spec.schema import schema_text
 
     if output is None:
@@ -148,6 +154,16 @@ def show(error: SpecError, form: str = "text") -> int:
     for line in report(error.diagnostics, form):
         click.echo(line, err=form == "text")
     return FINDINGS
+
+
+def unfinished(comparison: object) -> list[str]:
+    """One line for each run that was killed and left something behind."""
+    from .output import Comparison
+
+    assert isinstance(comparison, Comparison)
+    root = comparison.root
+    half = [f"interrupted: {root / path} (the next run restores the files first)" for path in comparison.interrupted]
+    return half + [f"left over: {root / path} (the next run removes it)" for path in comparison.left_over]
 
 
 def summary(comparison: object) -> list[str]:

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from .rules import RULES
@@ -22,10 +24,15 @@ class Source:
     path: str
     text: str
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         # Only "\n": str.splitlines() also splits at form feeds and Unicode separators, which YAML does not count.
         return [line.removesuffix("\r") for line in self.text.split("\n")]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The offset at which each line starts."""
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
 
 @dataclass(frozen=True)
@@ -140,14 +147,14 @@ def excerpt(span: Span, hint: str = "") -> list[str]:
     """The source line of `span` and a caret line under it; long lines are cut around the place."""
     lines = span.source.lines
     if not 0 < span.line <= len(lines):
-        return [f"      {hint}"] if hint else []
+        return [f"      {printable(hint)}"] if hint else []
     line, start = lines[span.line - 1], span.column - 1
     cut = max(0, start - LINE_LIMIT // 2) if len(line) > LINE_LIMIT else 0
     shown = line[cut : cut + LINE_LIMIT]
     lead = "".join("\t" if char == "\t" else " " * width(char) for char in shown[: start - cut])
     marked = shown[start - cut : start - cut + max(1, span.length)]
     carets = "^" * max(1, sum(width(char) for char in marked))
-    return [f"{span.line:>5} | {printable(shown)}", f"      | {lead}{carets} {hint}".rstrip()]
+    return [f"{span.line:>5} | {printable(shown)}", f"      | {lead}{carets} {printable(hint)}".rstrip()]
 
 
 def width(char: str) -> int:

@@ -28,7 +28,8 @@ class ShapeChecks:
         self.rest = ""  # the variable that holds the extents behind `...`
         self.late: list[tuple[TensorArgument, int, Dim]] = []
         self.needed = self.names_used_later(required)
-        self.maybe = self.spec.uncertain(form)
+        # A number of documents comes from the lengths first, even if a required tensor has it as well.
+        self.maybe = self.spec.uncertain(form) | {name for name, item in self.spec.counts.items() if item.optional}
 
     def names_used_later(self, required: set[str]) -> set[str]:
         names: list[str] = []

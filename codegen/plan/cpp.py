@@ -230,7 +230,8 @@ class Shapes:
 
     def names_of(self, item: Output | Temporary, form: str) -> list[str]:
         names = [name for dim in item.dims.per_format[form] for name in dim.names]
-        resize = item.resize.values() if isinstance(item, Output) else ()
+        rest = any(dim.is_rest for dim in item.dims.per_format[form])
+        resize = item.resize.values() if isinstance(item, Output) and rest else ()
         return names + [name.id for extent in resize for name in names_in(extent)]
 
     def shape_lines(self, item: Output | Temporary, form: str, variable: str) -> list[str]:

@@ -80,4 +80,9 @@ def sharding_note(spec: Spec) -> str:
         groups = " or ".join(listed(group) for group in rule.linear)
         parts.append(f"on one axis either {groups} may be Partial(sum)")
     parts += [f"{listed(others)} must be replicated"] if others and names else []
-    return sentences("Sharding: " + "; ".join(parts))
+    sequence = ""
+    if spec.context_parallel:
+        query, key = listed(spec.context_parallel.query), listed(spec.context_parallel.key)
+        alone = "alone it would be context parallelism"
+        sequence = f"The query dim ({query}) only together with the key dim ({key}): {alone}"
+    return sentences("Sharding: " + "; ".join(parts), sequence)

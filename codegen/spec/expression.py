@@ -8,15 +8,17 @@ One tree serves every use: it is evaluated by nobody here, but printed as Python
 from __future__ import annotations
 
 import ast
+import math
+import operator
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..diagnostics import Diagnostic, SpecError, suggestion
 from .names import FUNCTIONS, LITERALS
-from .yaml_nodes import Scalar
+from .yaml_nodes import CONTROL, Scalar
 
 ADAPTERS = ("unflatten", "flatten", "unsqueeze", "transpose")
 """The functions that give a tensor another shape."""
@@ -213,12 +215,15 @@ class Converter:
                 return self.literal(node, value, at)
             case ast.Name(id=name):
                 return Literal(LITERALS[name], at) if name in LITERALS else Name(name, at)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.UnaryOp(op=ast.USub(), operand=operand)):
+                return self.convert(operand, below)  # printed, it would be no double negative either
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return Negative(self.convert(operand, below), at)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return Not(self.convert(operand, below), at)
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in BINARY:
-                return Binary(BINARY[type(operator)], self.convert(left, below), self.convert(right, below), at)
+                pair = self.convert(left, below), self.convert(right, below)
+                return self.bounded(node, Binary(BINARY[type(operator)], *pair, at))
             case ast.BoolOp(op=operator, values=values):
                 terms = tuple(self.convert(value, below) for value in values)
                 return Logical("and" if isinstance(operator, ast.And) else "or", terms, at)
@@ -228,15 +233,30 @@ class Converter:
             case ast.Compare():
                 return self.comparison(node, below, at)
             case ast.Call():
-                return self.call(node, below, at)
-        raise self.refuse(node, f"'{ast.unparse(node)}' is not part of the expression language", LANGUAGE)
+                return self.bounded(node, self.call(node, below, at))
+        raise self.refuse(node, f"'{shown(node)}' is not part of the expression language", LANGUAGE)
 
     def literal(self, node: ast.expr, value: object, at: int) -> Expression:
         if value is None or isinstance(value, str | int | float):
             if isinstance(value, int) and abs(value) > LITERALS["INT64_MAX"]:
                 raise self.refuse(node, "an integer of more than 64 bits")
+            control = CONTROL.search(value) if isinstance(value, str) else None
+            if control:  # written as an escape: YAML has refused the character itself
+                raise self.refuse(node, f"the character U+{ord(control.group()):04X} is not allowed in a spec")
             return Literal(value, at)
         raise self.refuse(node, f"a literal of type {type(value).__name__} is not part of the language", LANGUAGE)
+
+    def bounded(self, node: ast.expr, found: Expression) -> Expression:
+        """What was found, unless it is a number that has no value or more than 64 bits."""
+        try:
+            value = constant(found)
+        except ZeroDivisionError:
+            raise self.refuse(node, "division by zero") from None
+        except ValueError as error:
+            raise self.refuse(node, str(error)) from None
+        if value is not None and abs(value) > LITERALS["INT64_MAX"]:
+            raise self.refuse(node, "an integer of more than 64 bits")
+        return found
 
     def comparison(self, node: ast.Compare, depth: int, at: int) -> Expression:
         first, operators, others = node.left, node.ops, node.comparators
@@ -256,7 +276,7 @@ class Converter:
 
     def call(self, node: ast.Call, depth: int, at: int) -> Expression:
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
-            name = ast.unparse(node.func)
+            name = shown(node.func)
             raise self.refuse(node.func, f"'{name}' is not a function of the language", suggestion(name, FUNCTIONS))
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
             raise self.refuse(node, "functions take plain positional arguments")
@@ -267,6 +287,65 @@ class Converter:
         return Call(node.func.id, tuple(self.convert(argument, depth) for argument in node.args), at)
 
 
+def constant(node: Expression) -> int | None:
+    """The value of an expression of integers without names; None for any other.
+
+    Raises:
+        ValueError: For a factorial outside of 64 bits.
+        ZeroDivisionError: For a division by zero.
+    """
+    match node:
+        case Literal(value) if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        case Negative() | Binary() | Call("fact" | "cdiv" | "min" | "max"):
+            values = [constant(child) for child in children(node)]
+            divides = isinstance(node, Call) and node.function == "cdiv"
+            divides = divides or (isinstance(node, Binary) and node.operator in DIVISIONS)
+            if divides and values[1] == 0:
+                raise ZeroDivisionError
+            known = [value for value in values if value is not None]
+            return computed(node, known) if len(known) == len(values) else None
+        case _:
+            return None
+
+
+def computed(node: Expression, values: list[int]) -> int:
+    match node:
+        case Negative():
+            return -values[0]
+        case Binary(operator):
+            return ARITHMETIC[operator](*values)
+        case Call("fact"):
+            if not 0 <= values[0] <= MOST_FACTORIAL:
+                raise ValueError(f"fact({values[0]}) is outside of fact(0) to fact({MOST_FACTORIAL}), 64 bits")
+            return math.factorial(values[0])
+        case Call("cdiv"):
+            return -(-values[0] // values[1])
+        case _:
+            return max(values) if isinstance(node, Call) and node.function == "max" else min(values)
+
+
+MOST_FACTORIAL = 20
+DIVISIONS = ("//", "%")
+ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+def shown(node: ast.expr) -> str:
+    """A part of an expression for a message; not all of it if it is long."""
+    try:
+        text = ast.unparse(node)
+    except (RecursionError, ValueError):  # too deep, or a number of thousands of digits
+        return "this"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
+MOST_SHOWN = 80
 LANGUAGE = "names, literals, + - * // %, comparisons, in, and, or, not, is None, a if c else b, known functions"
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections import Counter
 from pathlib import Path
@@ -149,7 +150,7 @@ class Loader:
 
     def torch_delegate(self) -> str:
         scalar = get(get(get(self.root, "platforms"), "torch"), "delegate")
-        if scalar is not None and not text_of(scalar).isidentifier():
+        if scalar is not None and (not text_of(scalar).isidentifier() or keyword.iskeyword(text_of(scalar))):
             self.findings.add("HP101", scalar.span, f"'{text_of(scalar)}' is not the name of a module")
         return text_of(scalar)
 

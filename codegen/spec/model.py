@@ -320,7 +320,7 @@ class Spec:
         given = {name for tensor in self.tensors if not tensor.optional for name in tensor.dims.bare(form)}
         perhaps = {name for tensor in self.tensors if tensor.optional for name in tensor.dims.bare(form)}
         counted = {name for name, lengths in self.counts.items() if lengths.of in self.bound(form)}
-        return (perhaps - given - counted) | {name for name in counted if self.counts[name].optional}
+        return ((perhaps - counted) | {name for name in counted if self.counts[name].optional}) - given
 
     def dtype_owner(self, name: str) -> str:
         """Who tells a shared dtype: `name`, or what that shares its own with if it is optional and may be missing."""

@@ -23,6 +23,10 @@ TYPE_WORDS = {
 }
 
 
+SOMETHING = r"\S"
+"""The pattern of texts that must not be blank."""
+
+
 @functools.cache
 def schema_text() -> str:
     """The JSON Schema (draft-07) as it lies in the package."""
@@ -67,6 +71,8 @@ def report(root: Mapping, error: Any, findings: Findings) -> None:
         findings.add("HP020", node.span, message, type_hint(path, node, error.validator_value))
     elif error.validator == "uniqueItems":
         findings.add("HP104", node.span, f"an entry occurs twice{where}", "delete one")
+    elif error.validator == "pattern" and error.validator_value == SOMETHING:
+        findings.add("HP020", node.span, f"expected text{where}, but got nothing")
     elif error.validator == "pattern":
         findings.add("HP020", node.span, f"'{plain(node)}' has not the form {error.validator_value}{where}")
     else:

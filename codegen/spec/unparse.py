@@ -78,10 +78,9 @@ def filled(**entries: Any) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value not in (None, "", [], {}, False)}
 
 
-def dims(found: Dims) -> Any:
-    """Per format, or one text if it is the same in all."""
-    texts = {form: " ".join(dim.text for dim in items) for form, items in found.per_format.items()}
-    return next(iter(texts.values())) if len(set(texts.values())) == 1 and len(texts) > 1 else texts
+def dims(found: Dims) -> dict[str, str]:
+    """Per format: if every tensor gave one text for all formats, nothing would tell what the formats are."""
+    return {form: " ".join(dim.text for dim in items) for form, items in found.per_format.items()}
 
 
 def value(found: Value) -> Any:

@@ -8,6 +8,7 @@ tags are refused, which also rules out alias bombs.
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 from collections.abc import Iterator
@@ -99,8 +100,8 @@ def plain(node: Node) -> Any:
 
 def span_at(source: Source, index: int, length: int = 1) -> Span:
     """The span that starts at character `index` of the text."""
-    line = source.text.count("\n", 0, index) + 1
-    return Span(source, line, index - (source.text.rfind("\n", 0, index) + 1) + 1, length)
+    line = bisect.bisect_right(source.starts, index)
+    return Span(source, line, index - source.starts[line - 1] + 1, length)
 
 
 def core_value(text: str) -> Plain:
@@ -136,7 +137,7 @@ def read_nodes(source: Source) -> Mapping:
         return Reader(source).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Span(source, mark.line + 1, mark.column + 1) if mark else Span(source, 1, 1)
+        place = span_at(source, mark.index) if mark else Span(source, 1, 1)
         problem = " ".join(part for part in (error.context, error.problem) if part)
         raise SpecError(Diagnostic("HP002", place, f"not valid YAML: {problem}", yaml_hint(source, place))) from None
     except yaml.YAMLError as error:
@@ -235,9 +236,10 @@ class Reader:
             self.fail("HP005", event, f"more than {MOST_ENTRIES} entries in one list or mapping")
 
     def span(self, event: Any) -> Span:
+        # By the offsets: the parser counts lines at other characters too, such as a lone carriage return.
         start, end = event.start_mark, event.end_mark
-        length = end.column - start.column if end.line == start.line else 1
-        return Span(self.source, start.line + 1, start.column + 1, max(1, length))
+        length = end.index - start.index if end.line == start.line else 1
+        return span_at(self.source, start.index, max(1, length))
 
     def fail(self, rule: str, event: Any, message: str, hint: str = "") -> None:
         raise SpecError(*self.findings.diagnostics, Diagnostic(rule, self.span(event), message, hint))

@@ -74,6 +74,10 @@ def literal(value: str | int | float | bool | None) -> str:
             return f"int64_t{{{value}}}"
 
 
+def is_integer(node: Expression) -> bool:
+    return isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool)
+
+
 def plain_name(identifier: str, is_grad: bool) -> str:
     """A name as it is; a gradient has no name of its own here."""
     return f"grad_{identifier}" if is_grad else identifier
@@ -101,7 +105,10 @@ class CppPrinter:
             case Binary(operator, left, right):
                 if operator in DIVISION:
                     return f"{DIVISION[operator]}({self.text(left)}, {self.text(right)})"
-                return f"{self.term(left, operator)} {operator} {self.term(right, operator, right=True)}"
+                # Two numbers: the first has a type, so that they are not added as 32-bit ones.
+                numbers = is_integer(left) and is_integer(right)
+                first = self.text(left) if numbers else self.term(left, operator)
+                return f"{first} {operator} {self.term(right, operator, right=True)}"
             case Comparison(operators, terms):
                 pairs = zip(terms, operators, terms[1:], strict=False)
                 return " && ".join(f"{self.compared(a)} {operator} {self.compared(b)}" for a, operator, b in pairs)

@@ -20,7 +20,8 @@ def docstring(text: str, indent: int, more: str = "") -> str:
     body = escaped(text.strip())
     # A quote must not touch those around the text.
     opening = '""" ' if body.startswith('"') else '"""'
-    closing = "" if more else ' """' if body.endswith('"') else '"""'
+    touches = body.endswith('"') and not body.endswith(ESCAPED_QUOTES)
+    closing = "" if more else ' """' if touches else '"""'
     lines = "\n".join(wrapped(opening + body + closing, indent)).lstrip()
     return f'{lines}\n\n{more}\n{" " * indent}"""' if more else lines
 
@@ -51,9 +52,12 @@ def broken(line: str, lead: str, further: str) -> list[str]:
     return lines or [""]
 
 
+ESCAPED_QUOTES = '\\"\\"\\"'
+
+
 def escaped(text: str) -> str:
     """Text that neither ends nor escapes out of a docstring."""
-    return plain(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return plain(text).replace("\\", "\\\\").replace('"""', ESCAPED_QUOTES)
 
 
 def plain(text: str) -> str:

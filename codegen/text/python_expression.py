@@ -38,7 +38,7 @@ def literal(value: str | int | float | bool | tuple[int, ...] | None) -> str:
         return "math.inf" if value > 0 else "-math.inf"
     if isinstance(value, int) and not isinstance(value, bool) and value == 2**63 - 1:
         return "INT64_MAX"
-    return repr(value)
+    return repr(value).replace("e+", "e") if isinstance(value, float) else repr(value)
 
 
 def default(value: str | int | float | bool | tuple[int, ...]) -> Item:

@@ -171,7 +171,8 @@ def check_arguments(
 class NpuDenseLightningIndexerGradKlLossDistributedOp(DistributedOp):
     """How npu_dense_lightning_indexer_grad_kl_loss runs on DTensors.
 
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, G, D, R, N1i, N2i and Di must be replicated.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, G, D, R, N1i, N2i and Di must be replicated. The query
+    dim (S1 and T1) only together with the key dim (S2 and T2): alone it would be context parallelism.
     """
 
     bind_arguments = staticmethod(bind_arguments)

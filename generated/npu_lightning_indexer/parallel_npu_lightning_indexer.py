@@ -154,7 +154,8 @@ def check_arguments(
 class NpuLightningIndexerDistributedOp(DistributedOp):
     """How npu_lightning_indexer runs on DTensors.
 
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, D, documents and pages must be replicated.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, D, documents and pages must be replicated. The query
+    dim (S1 and T1) only together with the key dim (S2 and T2): alone it would be context parallelism.
     """
 
     bind_arguments = staticmethod(bind_arguments)

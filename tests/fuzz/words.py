@@ -26,7 +26,7 @@ NAMES = """x y z q k v B S T N D H W C E a b c i j n s t q1 k_v Bx x_ X_1 self_ 
 """Names that are fine or nearly so; many are used by generated code, by Python or by C++."""
 
 BAD_NAMES = """class def int64_t size_t self __class__ _x None True nullptr template and lambda std int float bool str
-    fact min rank inf INT64_MAX x__y 1x x-y x.y x[0] ../x /etc/passwd .. . ~ x/y é ｘ ß µ π x\u0301 print()""".split()
+    fact min rank inf INT64_MAX x__y 1x x-y x.y x[0] ../x /etc/passwd .. . ~ x/y é \uff58 ß µ π x\u0301 print()""".split()
 
 TEXTS = (
     "Rows.",

@@ -39,7 +39,7 @@ NAMES_BELOW = {"args", "outputs", "dims", "temporaries", "precomputed", "reduce"
 """The keys whose values map names of the author."""
 
 TEXTS = GOLDEN / "hostile_prose"  # a case with characters outside of ASCII
-DEPENDENCIES = "click, jinja2, jsonschema, yaml"
+DEPENDENCIES = ("click", "jinja2", "jsonschema", "pyyaml")
 VERSIONS = ("python3.10", "python3.11", "python3.12", "python3.13", "python3.14")
 
 
@@ -157,27 +157,35 @@ def committed() -> dict[str, bytes]:
     return tree(ROOT / "generated")
 
 
-def other_pythons() -> list[str]:
-    """Interpreters of other versions on the PATH, or listed in HPGEN_TEST_PYTHONS, that have the dependencies."""
+def other_pythons() -> dict[str, str]:
+    """One interpreter of each other version that hpgen supports: on the PATH, or installed by pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates = [path for name in VERSIONS if (path := shutil.which(name))]
+    candidates += [str(path) for path in sorted(pyenv.glob("versions/3.*/bin/python"))]
+    found: dict[str, str] = {}
+    for path in candidates:
+        probe = [path, "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"]
+        result = subprocess.run(probe, capture_output=True, text=True, timeout=60, check=False)
+        found.setdefault(result.stdout.strip(), path)
     own = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    listed = os.environ.get("HPGEN_TEST_PYTHONS", "").split(os.pathsep)
-    found = [path for path in (*listed, *(shutil.which(name) for name in VERSIONS if name != own)) if path]
-    usable = []
-    for path in dict.fromkeys(found):
-        probe = subprocess.run([path, "-c", f"import {DEPENDENCIES}"], capture_output=True, timeout=60, check=False)
-        if probe.returncode == 0:
-            usable.append(path)
-    return usable
+    return {name: path for name, path in found.items() if name in VERSIONS and name != own}
 
 
+@pytest.mark.slow
 def test_the_python_version_changes_nothing(tmp_path: Path) -> None:
     pythons = other_pythons()
     if not pythons:
-        pytest.skip(f"no other Python with {DEPENDENCIES}; list some in HPGEN_TEST_PYTHONS")
+        pytest.skip(f"there is no other Python here among {', '.join(VERSIONS)}")
     site = tmp_path / "site"
     shutil.copytree(Path(next(iter(hpgen.__path__))), site / "hpgen", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(Path(next(iter(hpgen.templates.__path__))), site / "hpgen" / "templates", dirs_exist_ok=True)
-    for number, python in enumerate(pythons):
-        assert run(tmp_path / str(number), SPECS, python=python, cwd=tmp_path, PYTHONPATH=str(site)) == committed()
-        found = run(tmp_path / f"{number}t", TEXTS / "specs", python=python, cwd=tmp_path, PYTHONPATH=str(site))
-        assert found == expected(TEXTS)
+    for name, path in pythons.items():
+        subprocess.run([path, "-m", "venv", str(tmp_path / name)], check=True, capture_output=True)
+        python = str(tmp_path / name / "bin" / "python")
+        install = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        install += ["--constraint", str(ROOT / "constraints.txt"), *DEPENDENCIES]
+        subprocess.run(install, check=True, capture_output=True)
+        made = run(tmp_path / f"{name}s", SPECS, python=python, cwd=tmp_path, PYTHONPATH=str(site))
+        assert made == committed(), name
+        found = run(tmp_path / f"{name}t", TEXTS / "specs", python=python, cwd=tmp_path, PYTHONPATH=str(site))
+        assert found == expected(TEXTS), name

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from hpgen.cli import main
 from hpgen.rules import RULES
 
+from . import errors_page
 from .spec_texts import ROOT
 
 CASES = ROOT / "tests" / "errors"
@@ -60,6 +61,10 @@ def test_there_is_a_case_for_every_id() -> None:
         name for case in NAMES for name in re.findall(r"error\[(HP\d{3})\]", (CASES / case / "stderr.txt").read_text())
     }
     assert shown == set(RULES)
+
+
+def test_the_page_of_mistakes_shows_what_is_printed() -> None:
+    assert errors_page.PAGE.read_text() == errors_page.page()
 
 
 def update(cases: list[str]) -> None:

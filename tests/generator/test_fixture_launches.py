@@ -125,12 +125,12 @@ LAUNCHES: dict[str, tuple[str, str, list[str]]] = {
     "document_sum, BSD": (
         "document_sum",
         "tensor:float16:2,4,3 tensor:float16:2,3 none none str:BSD",
-        ["DocumentSum | input 0 | input 1 | null tensor | null ints | str BSD | double 0.5 | int64 3 | output 0 float16 [2, 4, 3] | output 1 int32 [2, 4]"],
+        ["DocumentSum | input 0 | input 1 | null tensor | null ints | str BSD | double 0.5 | int64 3 | int64 0 | output 0 float16 [2, 4, 3] | output 1 int32 [2, 4]"],
     ),
     "document_sum, TD": (
         "document_sum",
         "tensor:float16:8,3 tensor:float16:2,3 tensor:float16:2 lengths:0,3,8 str:TD",
-        ["DocumentSum | input 0 | input 1 | input 2 | ints [0, 3, 8] | str TD | double 1 | int64 3 | output 0 float16 [8, 3] | output 1 int32 [8]"],
+        ["DocumentSum | input 0 | input 1 | input 2 | ints [0, 3, 8] | str TD | double 1 | int64 3 | int64 2 | output 0 float16 [8, 3] | output 1 int32 [8]"],
     ),
     "document_sum backward, TD": (
         "document_sum_backward",

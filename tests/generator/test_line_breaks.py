@@ -14,7 +14,8 @@ from hpgen.plan import derive_library
 from hpgen.render import render_library
 
 from .formatters import clang_format, lint_config, ruff
-from .spec_sweep import Size, build, load, sizes
+from .spec_sizes import Size, sizes
+from .spec_sweep import build, load
 
 
 def write_generated(folder: Path, chosen: Iterable[Size]) -> Path:

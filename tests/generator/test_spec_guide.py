@@ -37,7 +37,10 @@ def insert(key: str, part: str) -> str:
         base = base.replace("  eps: {type: float", "  sparse: {type: bool, default: false}\n  eps: {type: float")
         base = base.replace("layout, eps, norm)", "layout, sparse, eps, norm)")
         base = base.replace("D: hidden size}", "D: hidden size, K: keys}")
-        base = base.replace("  layout: {type: str", "  keys: {dtype: x, dims: {BSD: B K D, TD: K D}, differentiable: false}\n  layout: {type: str")
+        base = base.replace(
+            "  layout: {type: str",
+            "  keys: {dtype: x, dims: {BSD: B K D, TD: K D}, differentiable: false}\n  layout: {type: str",
+        )
         return base.replace("(x, scale, layout", "(x, scale, keys, layout") + part
     added = [line.split(":")[0].strip() for line in part.splitlines() if re.match(r"  \w+:", line)]
     if key in ("backward", "kernel"):

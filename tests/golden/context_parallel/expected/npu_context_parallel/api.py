@@ -23,7 +23,8 @@ def npu_context_parallel(
     """Selection of compressed keys.
 
     Tensors are plain tensors or all DTensors; with DTensors the outputs are DTensors.
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N, D and K must be replicated.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N, D and K must be replicated. The query dim (S1 and T1) only
+    together with the key dim (S2 and T2): alone it would be context parallelism.
 
     Args:
         query: Shape [B, S1, N, D] (BSND) or [T1, N, D] (TND); dtype bfloat16 or float16, on the host also float32 or
