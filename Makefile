@@ -54,8 +54,8 @@ format: $(VENV)/test.done ## let the formatters rewrite hand-written files
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 
-benchmark: $(VENV)/base.done ## time the generator
-	$(BIN)/python benchmarks/codegen.py
+benchmark: $(VENV)/test.done ## time the generator, and torchgen beside it
+	$(BIN)/python benchmarks/codegen.py --torchgen
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -338,7 +338,11 @@ class Spec:
 
     def fresh(self, name: str) -> str:
         """`name`, with underscores behind it if an argument, dim or output has it already."""
-        taken = {*self.by_name, *self.dim_docs, *self.output_by_name, *(item.name for item in self.temporaries)}
-        while name in taken:
+        while name in self.names:
             name += "_"
         return name
+
+    @cached_property
+    def names(self) -> Set[str]:
+        """Every dim, argument, output and temporary."""
+        return {*self.by_name, *self.dim_docs, *self.output_by_name, *(item.name for item in self.temporaries)}

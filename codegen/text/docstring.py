@@ -62,6 +62,8 @@ def escaped(text: str) -> str:
 
 def plain(text: str) -> str:
     """Text of printable characters and line breaks only."""
+    if text.isprintable():
+        return text
     return "".join(char if char == "\n" else printable(char) for char in text.replace("\t", "    "))
 
 
