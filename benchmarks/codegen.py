@@ -42,11 +42,11 @@ def copies(folder: Path, count: int) -> None:
         (folder / f"{name}.yaml").write_text(source.read_text().replace(f"op: {source.stem}", f"op: {name}", 1))
 
 
-def run(command: Sequence[str]) -> Cost:
+def run(command: Sequence[str], cwd: Path | None = None) -> Cost:
     """One cold process; its output is shown if it fails."""
     start = time.perf_counter()
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=cwd)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -88,7 +88,7 @@ def torchgen(folder: Path) -> float:
     source = Path(found.submodule_search_locations[0]) / "packaged" / "ATen"
     command = [sys.executable, "-m", "torchgen.gen", "--source-path", str(source), "--install-dir", str(folder)]
     command.append("--per-operator-headers")  # as PyTorch's own build runs it
-    cost = run(command)
+    cost = run(command, cwd=folder)  # it also writes below the working directory
     files = files_below(folder)
     speed = files / cost.seconds
     print(f"torchgen: {files} files in {cost.seconds:.1f} s, {cost.megabytes:.0f} MB, {speed:.0f} files/s")
