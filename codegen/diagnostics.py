@@ -45,7 +45,8 @@ class Span:
     length: int = 1
 
     def __str__(self) -> str:
-        return f"{self.source.path}:{self.line}:{self.column}" if self.line else self.source.path
+        path = printable(self.source.path)
+        return f"{path}:{self.line}:{self.column}" if self.line else path
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class Diagnostic:
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise ValueError(f"{self.rule} is not a known diagnostic id")
+        for name in ("message", "hint"):  # they may quote a word of a million letters
+            object.__setattr__(self, name, clipped(getattr(self, name)))
 
     def render(self) -> str:
         """The message as a person reads it, with the source line and a caret under the place."""
@@ -85,8 +88,15 @@ class SpecError(Exception):
     """Raised to leave a function that found something; carries every diagnostic found so far."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
-        super().__init__("\n".join(diagnostic.render() for diagnostic in diagnostics))
+        super().__init__(*diagnostics)
         self.diagnostics = diagnostics
+
+    def __str__(self) -> str:
+        return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)
+
+
+class TooManyFindings(SpecError):
+    """Raised where one file has so many mistakes that looking for more helps nobody."""
 
 
 class Findings:
@@ -94,9 +104,13 @@ class Findings:
 
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
+        self.seen: set[Diagnostic] = set()
 
     def add(self, rule: str, span: Span, message: str, hint: str = "", notes: Iterable[Note] = ()) -> None:
         self.keep(Diagnostic(rule, span, message, hint, tuple(notes)))
+        if len(self.diagnostics) >= MOST_FINDINGS:
+            last = f"that makes {MOST_FINDINGS} mistakes; whether there are more is not looked for"
+            raise TooManyFindings(*self.diagnostics, Diagnostic("HP005", span, last, "mend these first"))
 
     def extend(self, error: SpecError) -> None:
         for diagnostic in error.diagnostics:
@@ -104,13 +118,16 @@ class Findings:
 
     def keep(self, diagnostic: Diagnostic) -> None:
         """Take a diagnostic once: a part that two others refer to is read twice, but has one fault."""
-        if diagnostic not in self.diagnostics:
+        if diagnostic not in self.seen:
+            self.seen.add(diagnostic)
             self.diagnostics.append(diagnostic)
 
     def attempt(self, build: Callable[[], T]) -> T | None:
         """Build one part; what is wrong with it is collected, and the part is None."""
         try:
             return build()
+        except TooManyFindings:
+            raise
         except SpecError as error:
             self.extend(error)
             return None
@@ -128,7 +145,7 @@ class Findings:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A hint that names the closest known word, or lists the words when they are few; empty if neither helps."""
     words = sorted(set(known))
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.5 if len(word) <= SHORT else 0.6)
+    close = closest(word, words, 0.5 if len(word) <= SHORT else 0.6)
     if not close:
         close = [candidate for candidate in words if candidate.lower() == word.lower()]
     if close:
@@ -138,8 +155,40 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return ""
 
 
+def closest(word: str, words: Iterable[str], least: float) -> list[str]:
+    """The word most like `word`, in a list; empty if none is. Of long words only the likeliest are compared in full."""
+    if len(word) > LONGEST_COMPARED:
+        return []
+    matcher = difflib.SequenceMatcher(b=word)
+    likely: list[tuple[float, str]] = []
+    for candidate in words:
+        matcher.set_seq1(candidate)
+        if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
+            likely.append((matcher.quick_ratio(), candidate))
+    if len(word) > SHORT_COMPARED:
+        likely = sorted(likely, reverse=True)[:MOST_COMPARED]
+    scored: list[tuple[float, str]] = []
+    for _, candidate in likely:
+        matcher.set_seq1(candidate)
+        scored.append((matcher.ratio(), candidate))
+    best = max(scored, default=(0.0, ""))
+    return [best[1]] if best[0] >= least else []
+
+
+def clipped(text: str) -> str:
+    """A text of a message without its middle if it is long."""
+    if len(text) <= MOST_TEXT:
+        return text
+    return f"{text[: MOST_TEXT // 2]} ... {text[-MOST_TEXT // 4 :]}"
+
+
+MOST_FINDINGS = 100  # in one file
+MOST_TEXT = 1200
 MOST_LISTED = 12
 SHORT = 3
+SHORT_COMPARED = 24
+LONGEST_COMPARED = 100
+MOST_COMPARED = 4
 LINE_LIMIT = 160
 
 
@@ -166,7 +215,10 @@ def width(char: str) -> int:
 
 def printable(text: str) -> str:
     """`text` with control and bidirectional characters escaped, so that a spec cannot drive the terminal."""
-    return "".join(
-        char if char == "\t" or unicodedata.category(char)[0] != "C" else char.encode("unicode_escape").decode()
-        for char in text
-    )
+    return "".join(char.encode("unicode_escape").decode() if unprintable(char) else char for char in text)
+
+
+def unprintable(char: str) -> bool:
+    """Whether a character is a control, a line or paragraph separator, or a part of none."""
+    category = unicodedata.category(char)
+    return char != "\t" and (category[0] == "C" or category in ("Zl", "Zp"))

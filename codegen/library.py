@@ -33,7 +33,7 @@ def load_library(arguments: Sequence[Path]) -> Library:
         SpecError: With the findings of every file.
     """
     folder, chosen = choose(arguments)
-    paths = sorted(path for path in folder.glob("*.yaml") if path.is_file())
+    paths = sorted(folder.glob("*.yaml"))
     if not folder.name.isprintable():
         raise SpecError(
             Diagnostic("HP503", Span(Source(repr(folder.name), ""), 0, 0), "a folder's name is one line of text")

@@ -35,7 +35,8 @@ def non_differentiable(spec: Spec) -> tuple[str, ...]:
     flowing: set[str] = set()
     if isinstance(spec.backward, Precomputed):
         gradients = set(spec.backward.gradients.values())
-        others = {output.name for output in spec.outputs if may_have_gradient(spec, output)} - gradients
+        sums = [output for output in spec.outputs if output.combine in (None, "sum")]
+        others = {output.name for output in sums if may_have_gradient(spec, output)} - gradients
         flowing = {spec.backward.cotangent} if spec.backward.cotangent else others
     if isinstance(spec.backward, BackwardCall):
         flowing = {output.name for output in flowing_outputs(spec, spec.backward)}

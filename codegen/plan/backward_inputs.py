@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..spec.dims import REST, Dim
 from ..spec.expression import ADAPTERS, Call, Conditional, Expression, Name, calls_in, children, names_in
-from ..spec.model import Attribute, BackwardCall, Launch, LengthsArgument, Spec, Temporary, TensorArgument
+from ..spec.model import Attribute, BackwardCall, Launch, LengthsArgument, Output, Spec, Temporary, TensorArgument
 from ..text.python_expression import laid_out
 from ..text.python_layout import Item
 
@@ -48,19 +48,73 @@ def is_tensor(spec: Spec, name: str) -> bool:
 def backward_inputs(spec: Spec, backward: BackwardCall) -> tuple[BackwardInput, ...]:
     """The parameters, in order.
 
-    A tensor whose gradient is written counts as named: its shape and dtype are those of the gradient. What C++ needs to
-    know extents comes last.
+    A tensor whose gradient is written counts as named, for its shape and dtype, unless another input has the same. What
+    C++ needs to know extents comes last.
     """
     extra = extent_inputs(spec, backward)
     plain = {*plain_inputs(spec, backward), *extra}
+    found = all_inputs(spec, backward, plain)
+    modelled = [name for name in found if gradient_model(spec, backward, name)]
+    found = {name: item for name, item in found.items() if name not in modelled}
+    for name in extra:
+        found.setdefault(name, BackwardInput(name, name, False, None))
+    return tuple(found.values())
+
+
+def all_inputs(spec: Spec, backward: BackwardCall, plain: set[str]) -> dict[str, BackwardInput]:
+    """Every tensor and value that the calls name, the tensors whose gradients they write included."""
     found: dict[str, BackwardInput] = {}
     for launch in backward.launches:
         for argument in launch.call.arguments:
             for item in inputs_of(spec, argument, found, plain):
                 found.setdefault(item.name, item)
-    for name in extra:
-        found.setdefault(name, BackwardInput(name, name, False, None))
-    return tuple(found.values())
+    return found
+
+
+def gradient_model(spec: Spec, backward: BackwardCall, name: str) -> str:
+    """The input that gives the shape and dtype of a gradient, so that its tensor need not be saved; empty if none does.
+
+    That is an incoming gradient, or a tensor that is saved anyway, with the same dims and the same dtype.
+    """
+    tensor, read = spec.by_name.get(name), read_tensors(spec, backward)
+    if not isinstance(tensor, TensorArgument) or tensor.optional or name in read or cpp_dims(spec, backward):
+        return ""
+    for item in all_inputs(spec, backward, set(plain_inputs(spec, backward))).values():
+        source = spec.output_by_name.get(item.source) or spec.by_name.get(item.source)
+        kept = item.is_cotangent or item.source in read
+        if item.adapters is None and kept and isinstance(source, TensorArgument | Output) and not absent(source):
+            owners = spec.dtype_source(source), spec.dtype_source(tensor)
+            if texts(source) == texts(tensor) and owners[0] == owners[1]:
+                return item.name
+    return ""
+
+
+def absent(source: TensorArgument | Output) -> bool:
+    """Whether a tensor may be missing from a call."""
+    return source.optional if isinstance(source, TensorArgument) else bool(source.when)
+
+
+def texts(holder: TensorArgument | Output) -> dict[str, list[str]]:
+    return {form: [dim.compact for dim in dims] for form, dims in holder.dims.per_format.items()}
+
+
+def read_tensors(spec: Spec, backward: BackwardCall) -> set[str]:
+    """The tensors that the calls read themselves, not only as the gradient that they write."""
+    return {
+        name
+        for launch in backward.launches
+        for argument in launch.call.arguments
+        for name in read_names(spec, argument)
+    }
+
+
+def read_names(spec: Spec, node: Expression) -> Iterator[str]:
+    if isinstance(node, Call) and node.function == "grad":
+        return
+    if isinstance(node, Name):
+        yield node.id
+    for child in children(node):
+        yield from read_names(spec, child)
 
 
 def plain_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
@@ -75,9 +129,7 @@ def plain_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
 
 def extent_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
     """What C++ has to be given to know the extents in the calls and of the temporaries, besides what they name."""
-    needed = [name for launch in backward.launches for item in launch.call.arguments for name in dims_outside(item)]
-    needed += [name for item in backward.temporaries for dims in item.dims.per_format.values() for name in words(dims)]
-    needed = [name for name in dict.fromkeys(needed) if name in spec.dim_docs or name == REST]
+    needed = cpp_dims(spec, backward)
     given = plain_inputs(spec, backward)
     found = [spec.dtype_owner(item.dtype) for item in backward.temporaries if item.dtype in spec.by_name]
     found += [name for item in backward.temporaries for name in integers(spec, item)]
@@ -87,6 +139,13 @@ def extent_inputs(spec: Spec, backward: BackwardCall) -> list[str]:
     if needed and len(spec.format.names) > 1 and spec.format.selector:
         found.append(spec.format.selector)
     return [name for name in dict.fromkeys(found) if name not in given]
+
+
+def cpp_dims(spec: Spec, backward: BackwardCall) -> list[str]:
+    """The dims whose extents C++ has to know, for the calls and for temporaries."""
+    needed = [name for launch in backward.launches for item in launch.call.arguments for name in dims_outside(item)]
+    needed += [name for item in backward.temporaries for dims in item.dims.per_format.values() for name in words(dims)]
+    return [name for name in dict.fromkeys(needed) if name in spec.dim_docs or name == REST]
 
 
 def words(dims: tuple[Dim, ...]) -> Iterator[str]:

@@ -147,7 +147,7 @@ class CheckBody:
     def required(self, form: str) -> set[str]:
         """The names that the requirements of a format use."""
         items = (*self.own_requirements(form), *self.shared)
-        return {name.id for item in items for part in parts(item) for name in names_in(part)}
+        return set().union(*(item.names for item in items))
 
     def needed(self, form: str) -> set[str]:
         return ShapeChecks(self, form, 0, self.required(form)).needed
@@ -168,6 +168,9 @@ class CheckBody:
         for counted in {item.count: None for item in self.spec.lengths if item.count}:
             alike = [item for item in self.spec.lengths if item.count == counted and item.of in present]
             pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
+        for group in self.spec.sharding.together:
+            alike = [item for item in self.spec.lengths if item.of in group and item.of in present]
+            pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
         for pair in pairs:
             zeros = [f"leading_zeros=({', '.join(str(item.leading_zero) for item in pair)})"]
             self.add(
@@ -179,20 +182,20 @@ class CheckBody:
 
     def is_shared(self, requirement: Requirement) -> bool:
         """A requirement that is the same in every format is checked once, behind the branches."""
-        names = {name.id for part in parts(requirement) for name in names_in(part)}
+        names = requirement.names
         dims = names & set(self.spec.dim_docs)
         everywhere = all(dims <= self.spec.bound(form) for form in self.spec.format.names)
         return everywhere and self.spec.format.selector not in names and len(self.spec.format.names) > 1
 
     def applies(self, requirement: Requirement, form: str) -> bool:
-        dims = {name.id for part in parts(requirement) for name in names_in(part)} & set(self.spec.dim_docs)
-        return dims <= self.spec.bound(form)
+        return requirement.names & set(self.spec.dim_docs) <= self.spec.bound(form)
 
     def requirement(self, requirement: Requirement, form: str | None, indent: int) -> None:
         """`if <the requirement fails>: raise`, with what is known of the format folded away."""
         applies, holds = requirement.applies or TRUE, requirement.condition
-        if form is not None and self.spec.format.kind == "attribute":
-            applies, holds = (fold(part, self.spec.format.selector, form) for part in (applies, holds))
+        if form is not None and self.spec.format.kind != "fixed":
+            known = self.spec.format_value(form)
+            applies, holds = (fold(part, self.spec.format.selector, known) for part in (applies, holds))
         if applies == FALSE or holds == TRUE:
             return
         applies = known_first(self.spec, requirement, form, applies)

@@ -27,6 +27,7 @@ from .backward_inputs import (
     backward_inputs,
     dims_outside,
     gradient,
+    gradient_model,
     produced_gradients,
 )
 from .cpp_launches import LaunchWriter
@@ -91,7 +92,7 @@ def backward_function(spec: Spec, backward: BackwardCall) -> CppFunction:
     given = {item.name for item in inputs if item.adapters is None}
     shapes = Shapes(spec, backward.temporaries, backward.launches, given)
     produced = produced_gradients(spec, backward)
-    tensors = [gradient_tensor(spec, name) for name in produced]
+    tensors = [gradient_tensor(spec, backward, name) for name in produced]
     tensors += [CppTensor(item.name, *shapes.allocation(item)) for item in backward.temporaries]
     written = {gradient(spec, name) for name in produced} | {item.name for item in backward.temporaries}
     writer = LaunchWriter(spec, written, inputs)
@@ -116,11 +117,12 @@ def optional_tensor(spec: Spec, name: str) -> bool:
     return isinstance(argument, TensorArgument) and argument.optional
 
 
-def gradient_tensor(spec: Spec, name: str) -> CppTensor:
+def gradient_tensor(spec: Spec, backward: BackwardCall, name: str) -> CppTensor:
     """A gradient has the shape and the dtype of its input, and is missing where the input is."""
     if optional_tensor(spec, name):
         return CppTensor(gradient(spec, name), "std::optional<ms::Tensor>", f"LikeIfPresent({name})")
-    return CppTensor(gradient(spec, name), "ms::Tensor", f"{name}.data_type(), {name}.shape()")
+    model = gradient_model(spec, backward, name) or name
+    return CppTensor(gradient(spec, name), "ms::Tensor", f"{model}.data_type(), {model}.shape()")
 
 
 def backward_parameter(spec: Spec, item: BackwardInput) -> str:

@@ -28,12 +28,14 @@ def shape_text(item: TensorArgument | Output) -> str:
         shapes = dict.fromkeys(shapes, f"like {item.like}, with another {listed(list(item.resize))}")
     if len(set(shapes.values())) == 1:
         return "Shape " + next(iter(shapes.values()))
-    return "Shape " + " or ".join(f"{shape} ({form})" for form, shape in shapes.items())
+    alike = {shape: [form for form, other in shapes.items() if other == shape] for shape in shapes.values()}
+    return "Shape " + " or ".join(f"{shape} ({', '.join(forms)})" for shape, forms in alike.items())
 
 
 def tensor_doc(spec: Spec, tensor: TensorArgument) -> str:
     words = [f"that of {dtype}" if dtype in spec.by_name else dtype for dtype in tensor.dtypes]
-    host = ", on the host also float32 or float64" if takes_host_dtypes(tensor) else ""
+    others = [dtype for dtype in ("float32", "float64") if dtype not in tensor.dtypes]
+    host = f", on the host also {' or '.join(others)}" if takes_host_dtypes(tensor) and others else ""
     missing = "None if there is none" if tensor.optional else ""
     positions = (
         f"Positions in the row's own document of {tensor.positions}, -1 where unused" if tensor.positions else ""
@@ -53,8 +55,9 @@ def attribute_doc(spec: Spec, attribute: Attribute) -> str:
     choices = attribute.choices
     if spec.format.kind == "attribute" and attribute.name == spec.format.selector:
         choices = spec.format.names
+    plain = "" if attribute.doc or choices or attribute.axis else f"Of type {attribute.type}"
     axis = f"Chooses the dim {attribute.axis}; negative numbers count from the last" if attribute.axis else ""
-    return sentences("One of " + ", ".join(literal(choice) for choice in choices) if len(choices) > 1 else "", axis)
+    return sentences("One of " + ", ".join(literal(choice) for choice in choices) if len(choices) > 1 else plain, axis)
 
 
 def output_doc(spec: Spec, output: Output) -> str:

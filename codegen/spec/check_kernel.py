@@ -114,7 +114,8 @@ def check_bound(spec: Spec, argument: Expression, scalar: Scalar, findings: Find
     """Every dim that a call names is known in every format, or stands behind a test of the format."""
     for form in spec.format.names:
         by_attribute = spec.format.kind == "attribute"
-        reached = fold(argument, spec.format.selector, form) if by_attribute else argument
+        told = spec.format.kind != "fixed"
+        reached = fold(argument, spec.format.selector, spec.format_value(form)) if told else argument
         for name in names_in(reached):
             if name.id in spec.dim_docs and name.id not in spec.bound(form):
                 message = f"format {form} has no dim '{name.id}'"
@@ -281,7 +282,8 @@ def check_backward_call(spec: Spec, backward: BackwardCall, findings: Findings) 
 
 
 def may_have_gradient(spec: Spec, output: Output) -> bool:
-    return not output.hidden and is_floating(spec, output) and output.combine not in ("same", "max", "min")
+    """Whether a gradient may come in for an output; that of one combined by same, max or min cannot be used."""
+    return not output.hidden and is_floating(spec, output)
 
 
 def check_grad_calls(spec: Spec, launch: Launch, findings: Findings) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from ..diagnostics import Findings, Span, suggestion
@@ -36,29 +37,36 @@ def known_dim(spec: Spec, name: str, at: Span, rule: str, findings: Findings) ->
 
 
 def check_shard(spec: Spec, findings: Findings) -> None:
+    reasons = not_shardable(spec)
     for name in spec.sharding.allowed:
         at = spec.sharding.places[name]
-        if known_dim(spec, name, at, "HP301", findings):
-            reason = not_shardable(spec, name)
-            if reason:
-                findings.add("HP301", at, f"'{name}' cannot be sharded: {reason}", "delete it here")
+        if known_dim(spec, name, at, "HP301", findings) and name in reasons:
+            findings.add("HP301", at, f"'{name}' cannot be sharded: {reasons[name]}", "delete it here")
 
 
-def not_shardable(spec: Spec, name: str) -> str:
-    """Why a dim may not stand in `shard`; empty if it may."""
-    if name in spec.counts:
-        return "it is the number of documents, which every group has of its own"
-    if name in spec.axes:
-        return f"'{spec.axes[name].name}' chooses it"
+def not_shardable(spec: Spec) -> dict[str, str]:
+    """The dims that may not stand in `shard`, and why."""
+    reasons = dict.fromkeys(spec.counts, "it is the number of documents, which every group has of its own")
+    for name, attribute in spec.axes.items():
+        reasons.setdefault(name, f"'{attribute.name}' chooses it")
+    for tensor in spec.tensors:
+        for form in spec.format.names:
+            held = tensor.dims.bare(form)
+            counted = [name for name, lengths in spec.counts.items() if name in held and lengths.of in spec.bound(form)]
+            for name in held - set(counted) if counted else ():
+                reasons.setdefault(
+                    name, f"{tensor.name} has it beside {counted[0]}, and each group's own values are not cut"
+                )
     holders: list[TensorArgument | Output] = [*spec.tensors, *spec.outputs]
     for holder in holders:
         for form, dims in holder.dims.per_format.items():
-            if sum(dim.name == name for dim in dims) > 1:
-                return f"{holder.name} has it twice in format {form}"
+            seen = Counter(dim.name for dim in dims if dim.name)
+            for name in (name for name, count in seen.items() if count > 1):
+                reasons.setdefault(name, f"{holder.name} has it twice in format {form}")
             for dim in dims:
-                if dim.name is None and name in dim.names:
-                    return f"it is part of the dim '{dim.text}' of {holder.name} in format {form}"
-    return ""
+                for name in dim.names if dim.name is None else ():
+                    reasons.setdefault(name, f"it is part of the dim '{dim.text}' of {holder.name} in format {form}")
+    return reasons
 
 
 def check_reduce(spec: Spec, findings: Findings) -> None:

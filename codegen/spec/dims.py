@@ -41,6 +41,7 @@ class Dim:
 
 
 REST = "..."
+MOST_DIMS = 32
 
 
 def split_dims(scalar: Scalar) -> Iterator[tuple[str, int]]:
@@ -64,6 +65,8 @@ def parse_dims(scalar: Scalar) -> tuple[Dim, ...]:
     """Parse `B S1 N*N (fact(N) + 1)` or `... C` into dims."""
     dims: list[Dim] = []
     for text, offset in split_dims(scalar):
+        if len(dims) == MOST_DIMS:
+            raise SpecError(Diagnostic("HP005", scalar.at(offset), f"a tensor of more than {MOST_DIMS} dims"))
         if text == REST:
             if any(dim.is_rest for dim in dims):
                 raise SpecError(Diagnostic("HP202", scalar.at(offset, len(REST)), "'...' may stand once"))

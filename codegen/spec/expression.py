@@ -248,10 +248,11 @@ class Converter:
 
     def bounded(self, node: ast.expr, found: Expression) -> Expression:
         """What was found, unless it is a number that has no value or more than 64 bits."""
+        by = divisor(found)
+        if by is not None and constant(by) == 0:
+            raise self.refuse(node, "division by zero")
         try:
             value = constant(found)
-        except ZeroDivisionError:
-            raise self.refuse(node, "division by zero") from None
         except ValueError as error:
             raise self.refuse(node, str(error)) from None
         if value is not None and abs(value) > LITERALS["INT64_MAX"]:
@@ -292,19 +293,28 @@ def constant(node: Expression) -> int | None:
 
     Raises:
         ValueError: For a factorial outside of 64 bits.
-        ZeroDivisionError: For a division by zero.
     """
     match node:
         case Literal(value) if isinstance(value, int) and not isinstance(value, bool):
             return value
         case Negative() | Binary() | Call("fact" | "cdiv" | "min" | "max"):
-            values = [constant(child) for child in children(node)]
-            divides = isinstance(node, Call) and node.function == "cdiv"
-            divides = divides or (isinstance(node, Binary) and node.operator in DIVISIONS)
-            if divides and values[1] == 0:
-                raise ZeroDivisionError
-            known = [value for value in values if value is not None]
-            return computed(node, known) if len(known) == len(values) else None
+            values: list[int] = []
+            for child in children(node):
+                value = constant(child)
+                if value is None:
+                    return None
+                values.append(value)
+            return computed(node, values)
+        case _:
+            return None
+
+
+def divisor(node: Expression) -> Expression | None:
+    match node:
+        case Binary("//" | "%", _, right):
+            return right
+        case Call("cdiv", (_, right)):
+            return right
         case _:
             return None
 
@@ -326,7 +336,6 @@ def computed(node: Expression, values: list[int]) -> int:
 
 
 MOST_FACTORIAL = 20
-DIVISIONS = ("//", "%")
 ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import stat
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from .schema import check_schema
 from .yaml_nodes import Mapping, Node, Scalar, read_nodes
 
 MOST_BYTES = 1_000_000
+MOST_FORMATS = 16
 RANK_FORMAT = re.compile(r"rank\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*\)\Z")
 REFERENCE = re.compile(r"([a-z_][a-z0-9_]*):([a-z_][a-z0-9_]*)\Z")
 
@@ -27,10 +29,13 @@ def read_source(path: Path, shown: str) -> Source:
     """The text of a spec file; `shown` is the path in messages. SpecError HP001 or HP005 if it cannot be read."""
     nowhere = Span(Source(shown, ""), 0, 0)
     try:
-        data = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe, a folder or a device: reading it might never end
+            raise SpecError(Diagnostic("HP001", nowhere, "is not a file", "a spec is a text file"))
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise SpecError(Diagnostic("HP001", nowhere, f"cannot be read: {error.strerror or error}")) from None
-    if data is None:
+    if len(data) > MOST_BYTES:
         raise SpecError(Diagnostic("HP005", nowhere, f"larger than {MOST_BYTES} bytes"))
     try:
         return Source(shown, data.decode("utf-8"))
@@ -75,7 +80,7 @@ class Loader:
             dim_docs={key.text: text_of(value) for key, value in entries_of(get(root, "dims"))},
             arguments=arguments,
             outputs=outputs,
-            requirements=load_requirements(get(root, "require"), self.findings),
+            requirements=self.findings.attempt(lambda: load_requirements(get(root, "require"), self.findings)) or (),
             sharding=load_sharding(get(root, "sharding")),
             context_parallel=self.findings.attempt(
                 lambda: load_context_parallel(get(root, "context_parallel"), self.findings)
@@ -121,6 +126,8 @@ class Loader:
         given = [names for names in given if names]
         seen = Counter(name for names in given for name in names)
         names = tuple(name for name, count in seen.items() if 2 * count >= len(given))
+        if len(names) > MOST_FORMATS:
+            raise SpecError(Diagnostic("HP005", scalar.span, f"more than {MOST_FORMATS} formats"))
         rank = RANK_FORMAT.match(scalar.text)
         if rank:
             return Format("rank", rank.group(1), names, scalar.span)

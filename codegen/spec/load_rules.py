@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from ..diagnostics import Diagnostic, Findings, SpecError
@@ -25,8 +26,21 @@ from .model import (
 from .node_access import get, items_of, pair_places, pairs, scalars_of, text_of, words
 from .yaml_nodes import Mapping, Node, Scalar
 
+MOST_CHARACTERS = 30_000
+
+
+def refuse_long(scalars: Iterable[Scalar], what: str) -> None:
+    """Each may be as long as an expression, but generated code has some of them once for each format."""
+    total = 0
+    for scalar in scalars:
+        total += len(scalar.text)
+        if total > MOST_CHARACTERS:
+            raise SpecError(Diagnostic("HP005", scalar.span, f"{what} of more than {MOST_CHARACTERS} characters"))
+
 
 def load_requirements(node: Node | None, findings: Findings) -> tuple[Requirement, ...]:
+    texts = (cast(Scalar, item.get("then")) if isinstance(item, Mapping) else item for item in items_of(node))
+    refuse_long(cast("Iterable[Scalar]", texts), "requirements")
     built = (findings.attempt(lambda: requirement(item)) for item in items_of(node))  # noqa: B023
     return tuple(found for found in built if found)
 
@@ -88,6 +102,7 @@ def load_kernel(node: Node | None, tensors: TensorLoader, findings: Findings) ->
 
 def launches(node: Node | None, findings: Findings) -> tuple[Launch, ...]:
     built = []
+    refuse_long(scalars_of(node), "kernel calls")
     for scalar in scalars_of(node):
         call = findings.attempt(lambda: parse_kernel_call(scalar))  # noqa: B023
         if call:

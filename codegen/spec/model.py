@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from ..diagnostics import Source, Span
 from .dims import Dim
-from .expression import Expression
+from .expression import Expression, names_in
 from .kernel_call import KernelCall
 from .yaml_nodes import Scalar
 
@@ -135,6 +135,12 @@ class Requirement:
     applies: Expression | None
     text: str
     scalar: Scalar = field(compare=False, repr=False)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name that it uses."""
+        parts = (self.condition,) if self.applies is None else (self.condition, self.applies)
+        return frozenset(name.id for part in parts for name in names_in(part))
 
 
 @dataclass(frozen=True)
@@ -315,12 +321,34 @@ class Spec:
             found[form] = bare | present | set(self.axes)
         return found
 
-    def uncertain(self, form: str) -> set[str]:
+    def uncertain(self, form: str) -> frozenset[str]:
         """The dims that only optional arguments give: their extents are unknown where these are absent."""
+        return self.uncertain_dims[form]
+
+    @cached_property
+    def uncertain_dims(self) -> Mapping[str, frozenset[str]]:
+        """Format -> the dims that only optional arguments give."""
+        return {form: frozenset(self.find_uncertain(form)) for form in self.format.names}
+
+    def find_uncertain(self, form: str) -> set[str]:
         given = {name for tensor in self.tensors if not tensor.optional for name in tensor.dims.bare(form)}
         perhaps = {name for tensor in self.tensors if tensor.optional for name in tensor.dims.bare(form)}
         counted = {name for name, lengths in self.counts.items() if lengths.of in self.bound(form)}
         return ((perhaps - counted) | {name for name in counted if self.counts[name].optional}) - given
+
+    def format_value(self, form: str) -> str | int:
+        """What tells a format: the attribute's value, or the tensor's rank."""
+        if self.format.kind != "rank":
+            return form
+        return len(next(tensor for tensor in self.tensors if tensor.name == self.format.selector).dims.per_format[form])
+
+    def dtype_source(self, holder: TensorArgument | Output) -> str:
+        """The tensor whose dtype is shared, the tensor itself if it shares none; empty for an output with its own."""
+        name = holder.dtype if isinstance(holder, Output) else holder.name
+        item = self.by_name.get(name)
+        while isinstance(item, TensorArgument) and len(item.dtypes) == 1 and item.dtypes[0] in self.by_name:
+            item = self.by_name[item.dtypes[0]]
+        return item.name if isinstance(item, TensorArgument) else ""
 
     def dtype_owner(self, name: str) -> str:
         """Who tells a shared dtype: `name`, or what that shares its own with if it is optional and may be missing."""

@@ -40,6 +40,7 @@ class Typer:
         self.spec = spec
         self.scalar = scalar
         self.findings = findings
+        self.found: dict[int, str] = {}
 
     def fail(self, node: Expression, message: str, hint: str = "") -> str:
         length = len(node.id) if isinstance(node, Name) else 1
@@ -57,7 +58,15 @@ class Typer:
         return item.type
 
     def of(self, node: Expression) -> str:
-        """The type of an expression; UNKNOWN if a fault in it has been reported."""
+        """The type of an expression; UNKNOWN if a fault in it has been reported.
+
+        Each is looked at once: a nested term is asked for by everything around it.
+        """
+        if id(node) not in self.found:
+            self.found[id(node)] = self.inferred(node)
+        return self.found[id(node)]
+
+    def inferred(self, node: Expression) -> str:
         match node:
             case Literal(value):
                 return "none" if value is None else type(value).__name__

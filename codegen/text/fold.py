@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-from ..spec.expression import Comparison, Conditional, Expression, Literal, Logical, Membership, Name, Not
+from ..spec.expression import Call, Comparison, Conditional, Expression, Literal, Logical, Membership, Name, Not
 
 TRUE, FALSE = Literal(True), Literal(False)
 
 
-def fold(node: Expression, name: str, value: str) -> Expression:
-    """`node` where the name `name` is known to be `value`."""
+def fold(node: Expression, name: str, value: str | int) -> Expression:
+    """`node` where the attribute `name` is known to be `value`, or the tensor `name` to have `value` dims."""
 
     def known(term: Expression) -> str | int | float | bool | None:
-        if isinstance(term, Name) and term.id == name:
+        if term == (Name(name) if isinstance(value, str) else Call("rank", (Name(name),))):
             return value
         return term.value if isinstance(term, Literal) else None
 

@@ -43,6 +43,8 @@ def tidy(node: Expression, integers: Callable[[str], bool]) -> Expression:
             return Binary(operator, inner(left), inner(right))
         case Comparison((operator,), (left, right)):
             left, right = inner(left), inner(right)
+            if isinstance(right, Literal) and isinstance(right.value, bool):
+                return left if right.value == (operator == "==") else negated(left, integers)
             if constancy(left) > constancy(right):
                 return Comparison((MIRRORED[operator],), (right, left))
             return Comparison((operator,), (left, right))

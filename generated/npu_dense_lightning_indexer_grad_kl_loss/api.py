@@ -52,13 +52,13 @@ def npu_dense_lightning_indexer_grad_kl_loss(
         weights: Head weights of the indexer. Shape [B, S1, N1i] (BSND) or [T1, N1i] (TND); dtype that of query or
             float32.
         softmax_max: Row maximum of the main attention's scores. Shape [B, N2, S1, G] (BSND) or [N2, T1, G] (TND); dtype
-            float32, on the host also float32 or float64.
+            float32, on the host also float64.
         softmax_sum: Row sum of the main attention's softmax. Shape [B, N2, S1, G] (BSND) or [N2, T1, G] (TND); dtype
-            float32, on the host also float32 or float64.
+            float32, on the host also float64.
         softmax_max_index: Row maximum of the indexer's scores. Shape [B, N2i, S1] (BSND) or [N2i, T1] (TND); dtype
-            float32, on the host also float32 or float64.
+            float32, on the host also float64.
         softmax_sum_index: Row sum of the indexer's softmax. Shape [B, N2i, S1] (BSND) or [N2i, T1] (TND); dtype
-            float32, on the host also float32 or float64.
+            float32, on the host also float64.
         scale_value: Scale of the main attention's scores.
         query_rope: Rotary part of the query. Shape [B, S1, N1, R] (BSND) or [T1, N1, R] (TND); dtype that of query.
             None if there is none.

@@ -25,10 +25,10 @@ def npu_mhc_post(
         x: Residual streams. Shape [B, S, N, D] (BSND) or [T, N, D] (TND); dtype bfloat16 or float16, on the host also
             float32 or float64.
         h_res: Mixing matrix of the streams. Shape [B, S, N, N] (BSND) or [T, N, N] (TND); dtype float32, on the host
-            also float32 or float64.
+            also float64.
         h_out: Output of the layer. Shape [B, S, D] (BSND) or [T, D] (TND); dtype that of x.
         h_post: Weight of the layer's output in each stream. Shape [B, S, N] (BSND) or [T, N] (TND); dtype float32, on
-            the host also float32 or float64.
+            the host also float64.
 
     Returns:
         out: New residual streams. Shape [B, S, N, D] (BSND) or [T, N, D] (TND); dtype that of x.

@@ -41,9 +41,9 @@ def npu_mhc_pre_clamp_sinkhorn(
         x: Residual streams. Shape [B, S, N, C] (BSNC) or [T, N, C] (TNC); dtype bfloat16 or float16, on the host also
             float32 or float64.
         phi: Projection from all streams to the mapping's logits. Shape [N*N+2*N, N*C]; dtype float32, on the host also
-            float32 or float64.
-        alpha: Scales of the pre, post and res logits. Shape [3]; dtype float32, on the host also float32 or float64.
-        bias: Bias of the logits. Shape [N*N+2*N]; dtype float32, on the host also float32 or float64.
+            float64.
+        alpha: Scales of the pre, post and res logits. Shape [3]; dtype float32, on the host also float64.
+        bias: Bias of the logits. Shape [N*N+2*N]; dtype float32, on the host also float64.
         hc_mult: Number of residual streams.
         num_iters: Sinkhorn iterations.
         hc_eps: Added to sigmoids, to the softmax and to every sum.

@@ -54,9 +54,9 @@ def npu_sparse_lightning_indexer_grad_kl_loss(
             float32.
         sparse_indices: Selected keys of each row. Shape [B, S1, N2i, K] (BSND) or [T1, N2i, K] (TND); dtype int32.
         softmax_max: Row maximum of the main attention's scores. Shape [B, N2, S1, G] (BSND) or [N2, T1, G] (TND); dtype
-            float32, on the host also float32 or float64.
+            float32, on the host also float64.
         softmax_sum: Row sum of the main attention's softmax. Shape [B, N2, S1, G] (BSND) or [N2, T1, G] (TND); dtype
-            float32, on the host also float32 or float64.
+            float32, on the host also float64.
         scale_value: Scale of the main attention's scores.
         query_rope: Rotary part of the query. Shape [B, S1, N1, R] (BSND) or [T1, N1, R] (TND); dtype that of query.
             None if there is none.

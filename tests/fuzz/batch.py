@@ -24,10 +24,10 @@ class Batch:
     """Generated operators below a folder, with the texts of the specs they are from."""
 
     folder: Path
-    specs: dict[str, str] = field(default_factory=dict)
+    specs: dict[str, bytes] = field(default_factory=dict)
     classes: set[str] = field(default_factory=set)
 
-    def add(self, op: str, text: str, files: Mapping[PurePosixPath, str]) -> None:
+    def add(self, op: str, text: bytes, files: Mapping[PurePosixPath, str]) -> None:
         """Write the files; an operator that would have the class name of another is left out."""
         if camel_case(op) in self.classes:
             return

@@ -41,7 +41,7 @@ class Project:
         self.folder, self.forks = folder, forks
         self.generated = folder / "generated"
         for which, second in (("old", GONE), ("new", COME), ("edited", GONE)):
-            write_spec(folder / which, lse_text() if which == "old" else lse_text(("D == 128", "D == 256")))
+            write_spec(folder / which, lse_text() if which == "old" else lse_text(("sparse_mode", "sparsity")))
             write_spec(folder / which, lse_text((f"op: {LSE}", f"op: {second}")), second)
         self.old, self.new = self.written_by("old/specs"), self.written_by("new/specs")
         self.become(self.old)
@@ -99,7 +99,7 @@ class Project:
         assert files in (way.before, way.after), "neither the old nor the new files"
         return "after" if files == way.after else "before"
 
-    def mend(self, way: Way, state: str) -> None:
+    def mend(self, way: Way, state: str = "before") -> None:
         """The next run: what was interrupted is restored as it was before, what was left over is gone, all is well."""
         if state == "interrupted":
             with locked(self.generated, writing=True):

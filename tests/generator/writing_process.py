@@ -30,7 +30,7 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link")
-WRITERS = ("folder_lock.py", "journal.py", "output.py")
+WRITERS = ("folder_lock.py", "journal.py")
 NOBODY = 65534
 
 

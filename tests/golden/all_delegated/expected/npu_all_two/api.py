@@ -16,7 +16,7 @@ def npu_all_two(
     Sharding: B may lie on mesh axes; H must be replicated.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, H]; dtype float32, on the host also float64.
 
     Returns:
         y: Shape [B, H]; dtype that of x.

@@ -20,8 +20,8 @@ def npu_any_rank(
     Sharding: N and every dim but the named ones may lie on mesh axes; C and split must be replicated.
 
     Args:
-        x: Shape [N, ..., C]; dtype float32, on the host also float32 or float64.
-        gain: Shape [C]; dtype float32, on the host also float32 or float64.
+        x: Shape [N, ..., C]; dtype float32, on the host also float64.
+        gain: Shape [C]; dtype float32, on the host also float64.
         same: Shape [N, ..., C]; dtype that of x.
         dim: Chooses the dim split; negative numbers count from the last.
 

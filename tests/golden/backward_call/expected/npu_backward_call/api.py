@@ -23,11 +23,11 @@ def npu_backward_call(
 
     Args:
         x: Shape [B, S, N, D] (BSND) or [T, N, D] (TND); dtype bfloat16 or float16, on the host also float32 or float64.
-        weight: Shape [N, N*D]; dtype float32, on the host also float32 or float64.
+        weight: Shape [N, N*D]; dtype float32, on the host also float64.
         bias: Shape [N, D]; dtype that of x. None if there is none.
         layout: One of "BSND", "TND".
-        eps:
-        repeats:
+        eps: Of type float.
+        repeats: Of type int.
 
     Returns:
         y: Shape [B, S, N, D] (BSND) or [T, N, D] (TND); dtype that of x.

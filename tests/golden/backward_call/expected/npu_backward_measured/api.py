@@ -20,7 +20,7 @@ def npu_backward_measured(
 
     Args:
         x: Shape [B, S, N*D] (BSH) or [T, N*D] (TH); dtype bfloat16 or float16, on the host also float32 or float64.
-        gain: Shape [N, D] (BSH) or [N, D, 1] (TH); dtype float32, on the host also float32 or float64.
+        gain: Shape [N, D] (BSH) or [N, D, 1] (TH); dtype float32, on the host also float64.
         starts: Integers that do not decrease and end at T, with a leading zero. None in format BSH.
 
     Returns:

@@ -23,7 +23,7 @@ def npu_conditional_outputs(
     Args:
         x: Shape [B, H]; dtype bfloat16 or float16, on the host also float32 or float64.
         k_rows: Shape [B, K]; dtype that of x.
-        return_value:
+        return_value: Of type bool.
 
     Returns:
         indices: Shape [B, K]; dtype int32.

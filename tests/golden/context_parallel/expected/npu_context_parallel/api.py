@@ -37,8 +37,8 @@ def npu_context_parallel(
         block_table: Shape [B, K] (BSND) or [K, K] (TND); dtype int32. None if there is none.
         layout: One of "BSND", "TND".
         sparse_mode: One of 0, 3.
-        cmp_ratio:
-        cmp_residual:
+        cmp_ratio: Of type int.
+        cmp_residual: Of type int.
 
     Returns:
         indices: Shape [B, S1, K] (BSND) or [T1, K] (TND); dtype int32.

@@ -23,7 +23,7 @@ def npu_document_lengths(
     Args:
         x: Shape [T, H]; dtype bfloat16 or float16, on the host also float32 or float64.
         other: Shape [U, H]; dtype that of x.
-        initial: Shape [Documents, H]; dtype float32, on the host also float32 or float64.
+        initial: Shape [Documents, H]; dtype float32, on the host also float64.
         ends: Ends, with a zero. Integers that do not decrease and end at T, with a leading zero.
         other_ends: Integers that do not decrease and end at U, without a leading zero.
 

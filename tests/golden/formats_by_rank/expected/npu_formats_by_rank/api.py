@@ -19,7 +19,7 @@ def npu_formats_by_rank(
     Args:
         x: Shape [B, S, C] (BSC) or [T, C] (TC) or [C] (VEC); dtype bfloat16 or float16, on the host also float32 or
             float64.
-        gain: Shape [C]; dtype float32, on the host also float32 or float64.
+        gain: Shape [C]; dtype float32, on the host also float64.
 
     Returns:
         y: Shape [B, S, C] (BSC) or [T, C] (TC) or [C] (VEC); dtype that of x.

@@ -27,7 +27,7 @@ def npu_hostile_prose(
     Sharding: B may lie on mesh axes; H must be replicated.
 
     Args:
-        x: Ends with a backslash \\. Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Ends with a backslash \\. Shape [B, H]; dtype float32, on the host also float64.
         mode: One of 'it\\'s "x" \\\\ {{', '\"\"\"', "tab\\t and é", "*/ ??/".
 
     Returns:

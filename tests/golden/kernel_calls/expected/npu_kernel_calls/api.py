@@ -23,7 +23,7 @@ def npu_kernel_calls(
         x: Shape [B, S, D] (BSD) or [T, D] (TD); dtype bfloat16 or float16, on the host also float32 or float64.
         ends: Integers that do not decrease and end at T, without a leading zero. None in format BSD.
         layout: One of "BSD", "TD".
-        count:
+        count: Of type int.
 
     Returns:
         y: Shape [B, S, D] (BSD) or [T, D] (TD); dtype that of x.

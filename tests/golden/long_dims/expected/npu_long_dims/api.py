@@ -23,16 +23,14 @@ def npu_long_dims(
     must be replicated.
 
     Args:
-        x: Shape [A, B] (AB) or [A, B, C, D, E, F, G, H, K] (AK); dtype float32, on the host also float32 or float64.
-        matrix: Shape [Rows_of_the_matrix, Columns_of_the_matrix]; dtype float32, on the host also float32 or float64.
+        x: Shape [A, B] (AB) or [A, B, C, D, E, F, G, H, K] (AK); dtype float32, on the host also float64.
+        matrix: Shape [Rows_of_the_matrix, Columns_of_the_matrix]; dtype float32, on the host also float64.
         product: Shape [Rows_of_the_matrix*Columns_of_the_matrix,
-            Rows_of_the_matrix*Rows_of_the_matrix+2*Columns_of_the_matrix]; dtype float32, on the host also float32 or
-            float64.
-        late: Shape [2*M_late, M_late, cdiv(M_late,8), (fact(M_late) + 1)]; dtype float32, on the host also float32 or
-            float64.
+            Rows_of_the_matrix*Rows_of_the_matrix+2*Columns_of_the_matrix]; dtype float32, on the host also float64.
+        late: Shape [2*M_late, M_late, cdiv(M_late,8), (fact(M_late) + 1)]; dtype float32, on the host also float64.
         many: Shape [Rows_of_the_matrix//2, Columns_of_the_matrix%8, Rows_of_the_matrix-1,
             Columns_of_the_matrix+Rows_of_the_matrix+1]; dtype int8.
-        steps:
+        steps: Of type int.
 
     Returns:
         y: Shape [B, A] (AB) or [K, H, G, F, E, D, C, B, A] (AK); dtype that of x.

@@ -26,11 +26,11 @@ def npu_long_requirements(
         query: Shape [B, S, N_query, D_head] (BSND) or [T, N_query, D_head] (TND); dtype bfloat16 or float16, on the
             host also float32 or float64.
         key: Shape [B, S, N_key, D_head] (BSND) or [T, N_key, D_head] (TND); dtype that of query.
-        bias: Shape [N_query, D_head]; dtype float32, on the host also float32 or float64. None if there is none.
+        bias: Shape [N_query, D_head]; dtype float32, on the host also float64. None if there is none.
         layout: One of "BSND", "TND".
-        mode:
-        groups:
-        scale:
+        mode: Of type str.
+        groups: Of type int.
+        scale: Of type float.
 
     Returns:
         out: Shape [B, S, N_query, D_head] (BSND) or [T, N_query, D_head] (TND); dtype that of query.

@@ -72,26 +72,26 @@ def npu_many_arguments(
         x6: Shape [B]; dtype bool.
         x7: Shape [B]; dtype uint8.
         shape: A required list.
-        target:
-        count:
-        flag:
-        word:
-        mask: Shape [B, H]; dtype float32, on the host also float32 or float64. None if there is none.
+        target: Of type dtype.
+        count: Of type int.
+        flag: Of type bool.
+        word: Of type str.
+        mask: Shape [B, H]; dtype float32, on the host also float64. None if there is none.
         bias: Shape [H]; dtype that of x0. None if there is none.
-        sizes:
+        sizes: Of type ints.
         out_dtype: One of "float32", "bfloat16".
         mode: One of "none", "mean", "sum".
-        keep:
-        most:
-        least:
-        eps:
-        limit:
-        floor:
-        whole:
-        window:
-        empty:
-        steps:
-        table:
+        keep: Of type bool.
+        most: Of type int.
+        least: Of type int.
+        eps: Of type float.
+        limit: Of type float.
+        floor: Of type float.
+        whole: Of type float.
+        window: Of type ints.
+        empty: Of type ints.
+        steps: Of type ints.
+        table: Of type ints.
 
     Returns:
         y: Shape [B, H]; dtype that of out_dtype.

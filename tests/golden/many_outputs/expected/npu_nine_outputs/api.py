@@ -16,7 +16,7 @@ def npu_nine_outputs(
     Sharding: B may lie on mesh axes; H must be replicated.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, H]; dtype float32, on the host also float64.
 
     Returns:
         first_of_the_outputs: Shape [B, H]; dtype that of x.

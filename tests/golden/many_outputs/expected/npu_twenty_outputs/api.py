@@ -37,7 +37,7 @@ def npu_twenty_outputs(
     Sharding: B and H may lie on mesh axes.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, H]; dtype float32, on the host also float64.
 
     Returns:
         y0: Shape [B, H]; dtype that of x.

@@ -25,9 +25,9 @@ def npu_optional_tensors(
         x: Shape [B, H] (BH) or [T, H] (TH); dtype bfloat16 or float16, on the host also float32 or float64.
         rope: Shape [B, R] (BH) or [T, R] (TH); dtype that of x. None if there is none.
         key_rope: Shape [B, R] (BH) or [T, R] (TH); dtype that of x. None if there is none.
-        extra: Shape [Q, 2*Q]; dtype float32, on the host also float32 or float64. None if there is none.
+        extra: Shape [Q, 2*Q]; dtype float32, on the host also float64. None if there is none.
         layout: One of "BH", "TH".
-        shape:
+        shape: Of type ints.
 
     Returns:
         y: Shape [B, H] (BH) or [T, H] (TH); dtype that of x.

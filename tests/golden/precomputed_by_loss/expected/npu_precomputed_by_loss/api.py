@@ -21,7 +21,7 @@ def npu_precomputed_by_loss(
         prediction: Shape [B, H]; dtype bfloat16 or float16, on the host also float32 or float64.
         target: Shape [B, H]; dtype that of prediction.
         weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long: Shape [B]; dtype float32,
-            on the host also float32 or float64.
+            on the host also float64.
 
     Returns:
         d_prediction: Shape [B, H]; dtype that of prediction.

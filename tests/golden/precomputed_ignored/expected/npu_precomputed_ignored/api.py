@@ -16,7 +16,7 @@ def npu_precomputed_ignored(
     Sharding: B may lie on mesh axes; H must be replicated.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, H]; dtype float32, on the host also float64.
 
     Returns:
         loss: Shape [1]; dtype float32. Over mesh axes that shard only dims it lacks: Partial(sum).

@@ -18,8 +18,8 @@ def npu_step(
     Sharding: B and H may lie on mesh axes.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
-        factor:
+        x: Shape [B, H]; dtype float32, on the host also float64.
+        factor: Of type ints.
 
     Returns:
         y: Shape [B, H]; dtype that of x.

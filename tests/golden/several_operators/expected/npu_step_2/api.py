@@ -20,8 +20,8 @@ def npu_step_2(
     Sharding: B and H may lie on mesh axes.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
-        factor:
+        x: Shape [B, H]; dtype float32, on the host also float64.
+        factor: Of type float.
 
     Returns:
         y: Shape [B, H]; dtype that of x.

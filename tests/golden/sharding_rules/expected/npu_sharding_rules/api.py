@@ -23,13 +23,13 @@ def npu_sharding_rules(
     on one axis either x and h_out or h_res and h_post may be Partial(sum); P must be replicated.
 
     Args:
-        x: Shape [B, S, H]; dtype float32, on the host also float32 or float64.
-        h_out: Shape [B, S, P]; dtype float32, on the host also float32 or float64.
-        h_res: Shape [B, S, P]; dtype float32, on the host also float32 or float64.
-        h_post: Shape [B, S, P]; dtype float32, on the host also float32 or float64.
-        weight: Shape [H, P]; dtype float32, on the host also float32 or float64.
-        query: Shape [B, N]; dtype float32, on the host also float32 or float64.
-        key: Shape [B, M]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, S, H]; dtype float32, on the host also float64.
+        h_out: Shape [B, S, P]; dtype float32, on the host also float64.
+        h_res: Shape [B, S, P]; dtype float32, on the host also float64.
+        h_post: Shape [B, S, P]; dtype float32, on the host also float64.
+        weight: Shape [H, P]; dtype float32, on the host also float64.
+        query: Shape [B, N]; dtype float32, on the host also float64.
+        key: Shape [B, M]; dtype float32, on the host also float64.
 
     Returns:
         y: Shape [B, S, P]; dtype float32. Over mesh axes that shard only dims it lacks: Partial(sum).

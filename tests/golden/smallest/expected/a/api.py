@@ -16,7 +16,7 @@ def a(
     Sharding: no dim may lie on a mesh axis.
 
     Args:
-        x: Shape [N]; dtype float32, on the host also float32 or float64.
+        x: Shape [N]; dtype float32, on the host also float64.
 
     Returns:
         y: Shape [N]; dtype that of x.

@@ -17,7 +17,7 @@ def npu_unused_gradients(
     Sharding: B may lie on mesh axes; H must be replicated.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, H]; dtype float32, on the host also float64.
         index: Shape [B]; dtype int32.
 
     Returns:

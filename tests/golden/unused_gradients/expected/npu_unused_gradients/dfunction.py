@@ -34,8 +34,8 @@ class NpuUnusedGradientsDFunction(DFunction):
             x,
             index,
         )
-        ctx.save_for_backward(index, x)
-        ctx.mark_non_differentiable(place, top)
+        ctx.save_for_backward(index)
+        ctx.mark_non_differentiable(place)
         return y, place, sums_over_the_rows_of_x_that_nobody_should_differentiate, few, top
 
     @staticmethod
@@ -45,20 +45,20 @@ class NpuUnusedGradientsDFunction(DFunction):
         _grad_place: Tensor,
         grad_sums_over_the_rows_of_x_that_nobody_should_differentiate: Tensor,
         grad_few: Tensor,
-        _grad_top: Tensor,
+        grad_top: Tensor,
     ) -> tuple[Any, ...]:
         """Launch the backward kernel on local tensors."""
-        index, x = ctx.saved_tensors
+        (index,) = ctx.saved_tensors
         _CHECKS.no_cotangent(
             "sums_over_the_rows_of_x_that_nobody_should_differentiate",
             grad_sums_over_the_rows_of_x_that_nobody_should_differentiate,
         )
         _CHECKS.no_cotangent("few", grad_few)
+        _CHECKS.no_cotangent("top", grad_top)
         kernel_function = get_platform().load_kernel("npu_unused_gradients_backward")
         (d_x,) = kernel_function(
             grad_y,
             index,
-            x,
         )
         return (
             d_x,  # x

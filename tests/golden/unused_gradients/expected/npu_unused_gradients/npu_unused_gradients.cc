@@ -80,10 +80,9 @@ std::vector<ms::Tensor> npu_unused_gradients(
 
 std::vector<ms::Tensor> npu_unused_gradients_backward(
   const ms::Tensor& grad_y,
-  const ms::Tensor& index,
-  const ms::Tensor& x
+  const ms::Tensor& index
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
+  const ms::Tensor d_x(grad_y.data_type(), grad_y.shape());
 
   const auto runner = std::make_shared<NpuUnusedGradientsBackwardRunner>("npu_unused_gradients_backward");
   runner->Launch(

@@ -21,7 +21,7 @@ def npu_wide_letters(
     Sharding: no dim may lie on a mesh axis.
 
     Args:
-        x: 输入. Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: 输入. Shape [B, H]; dtype float32, on the host also float64.
         mode: One of "宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽宽", "窄窄窄", "\\u200b", "\\xa0",
             "é".
 

@@ -17,9 +17,9 @@ def npu_fitsffffffffffffffffffffffffffffffffffff(
     Sharding: B may lie on mesh axes; H must be replicated.
 
     Args:
-        x: Shape [B, H]; dtype float32, on the host also float32 or float64.
+        x: Shape [B, H]; dtype float32, on the host also float64.
         weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww: Shape [B, H];
-            dtype float32, on the host also float32 or float64.
+            dtype float32, on the host also float64.
 
     Returns:
         y: Shape [B, H]; dtype that of x.
