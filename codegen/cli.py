@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path, PurePosixPath
 
@@ -56,7 +57,7 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, for
 
     try:
         library = load_library(specs)
-        if output.resolve() == library.folder:
+        if Path(os.path.realpath(output)) == library.folder:  # resolve() would not survive a link to itself
             raise OutputError(f"{output} holds the specs; give another folder for what is generated with -o")
         files = render_library(derive_library(library.specs, library.shown))
         others = set() if library.whole else {spec.op for spec in library.specs} - library.selected

@@ -60,8 +60,13 @@ def compare(root: Path, files: Mapping[PurePosixPath, str], partial: bool = Fals
     Raises:
         OutputError: If the folder is none, leads out of itself, or cannot be read.
     """
-    if root.exists() and not root.is_dir():
-        raise OutputError(f"{root} is not a folder; give the output folder with -o")
+    try:
+        return compared(root, files, partial)
+    except OSError as error:
+        raise OutputError(f"{error.filename or root} cannot be read: {error.strerror}") from None
+
+
+def compared(root: Path, files: Mapping[PurePosixPath, str], partial: bool) -> Comparison:
     stale: list[PurePosixPath] = []
     missing: list[PurePosixPath] = []
     foreign: list[PurePosixPath] = []

@@ -79,6 +79,8 @@ def gradient_model(spec: Spec, backward: BackwardCall, name: str) -> str:
     tensor, read = spec.by_name.get(name), read_tensors(spec, backward)
     if not isinstance(tensor, TensorArgument) or tensor.optional or name in read or cpp_dims(spec, backward):
         return ""
+    if name in {spec.dtype_owner(item.dtype) for item in backward.temporaries}:
+        return ""
     for item in all_inputs(spec, backward, set(plain_inputs(spec, backward))).values():
         source = spec.output_by_name.get(item.source) or spec.by_name.get(item.source)
         kept = item.is_cotangent or item.source in read

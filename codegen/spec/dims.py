@@ -9,7 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..diagnostics import Diagnostic, SpecError
-from .expression import Binary, Call, Expression, Literal, Name, Negative, children, names_in, parse_expression
+from .expression import (
+    Binary,
+    Call,
+    Expression,
+    Literal,
+    Name,
+    Negative,
+    children,
+    constant,
+    names_in,
+    parse_expression,
+)
 from .yaml_nodes import Scalar
 
 
@@ -77,6 +88,8 @@ def parse_dims(scalar: Scalar) -> tuple[Dim, ...]:
         if foreign is not None:
             message = "a dim is made of names, integers, + - * // %, fact, min, max and cdiv"
             raise SpecError(Diagnostic("HP202", scalar.at(foreign.offset), message))
+        if (constant(expression) or 0) < 0:
+            raise SpecError(Diagnostic("HP202", scalar.at(offset, len(text)), "an extent is not negative"))
         bare = text[1:-1].strip() if text.startswith("(") and text.endswith(")") else text
         dims.append(Dim(expression, bare if isinstance(expression, Name | Literal) else text))
     return tuple(dims)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,8 @@ def imports(
 ) -> str:
     """The import lines for the types of a signature, and for what its defaults and the body use."""
     parameters = tuple(parameters)
-    used = body + " ".join(flat(item.python_default) for item in parameters if defaults)
-    lines = ["import math"] if "math." in used else []
+    used = names_used(body + " ".join(flat(item.python_default) for item in parameters if defaults))
+    lines = ["import math"] if "math" in used else []
     lines += [f"from typing import {', '.join(typing)}"] if typing else []
     lines += [""] if lines else []
     names = [name for name, is_used in (("INT64_MAX", "INT64_MAX" in used), ("ArgumentChecks", checks)) if is_used]
@@ -35,6 +36,14 @@ def imports(
     words = {word for item in parameters for word in item.python_type.split()} | {"Tensor"}
     lines.append(f"from hyper_parallel.core.shard.argument_types import {', '.join(sorted(words & set(TYPES)))}")
     return "\n".join(lines)
+
+
+def names_used(code: str) -> set[str]:
+    """The names in Python code, those inside of texts left out."""
+    return set(re.findall(r"[^\W\d]\w*", TEXT.sub("", code)))
+
+
+TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
 
 
 def import_line(module: str, *names: str) -> str:

@@ -22,11 +22,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first example, to see one again")
     parser.add_argument("--kind", choices=("valid", "broken", "both"), default="both")
     parser.add_argument("--save", type=Path, default=Path("fuzz-findings"), help="folder for specs with findings")
-    parser.add_argument("--no-tools", action="store_true", help="leave out ruff, clang-format and g++")
+    parser.add_argument("--no-tools", action="store_true", help="leave out ruff and g++")
+    parser.add_argument("--layout", action="store_true", help="check with ruff and clang-format how code is laid out")
     given = parser.parse_args()
     kinds = ("valid", "broken") if given.kind == "both" else (given.kind,)
     with tempfile.TemporaryDirectory() as scratch:
-        campaign = Campaign(given.seed, Path(scratch), given.save, kinds, with_tools=not given.no_tools)
+        campaign = Campaign(given.seed, Path(scratch), given.save, kinds, not given.no_tools, given.layout)
         started = said = time.monotonic()
         for number in range(given.first, given.first + given.examples):
             campaign.run(number)

@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from .valid_specs import PlainDumper, valid_spec
+from .styles import PlainDumper
+from .valid_specs import valid_spec
 from .words import BAD_NAMES, NAMES, ODD_CHARACTERS, ODD_VALUES, TEXTS, chance, pick
 
 ROOT = Path(__file__).resolve().parents[2]

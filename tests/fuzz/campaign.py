@@ -37,6 +37,7 @@ class Campaign:
     save: Path
     kinds: tuple[str, ...] = ("valid", "broken")
     with_tools: bool = True
+    with_layout: bool = False  # whether ruff and clang-format would leave every line as it is
     outcomes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     findings: Counter[str] = field(default_factory=Counter)
@@ -83,12 +84,12 @@ class Campaign:
         return Batch(folder)
 
     def finish_batch(self, compiled: bool | None = None) -> None:
-        """Check what has been generated with ruff, clang-format and, for some batches, g++."""
+        """Check what has been generated with ruff and, for some batches, g++."""
         if not self.batch.specs:
             return
         compiled = self.batches % COMPILED_EVERY == 0 if compiled is None else compiled
         checks: list[Callable[[], dict[str, list[str]]]] = [] if missing(["ruff"]) else [self.batch.python]
-        checks += [self.batch.formatting] if not missing(["ruff", "clang-format"]) else []
+        checks += [self.batch.formatting] if self.with_layout and not missing(["ruff", "clang-format"]) else []
         checks += [self.batch.cpp] if compiled and not missing(["g++"]) else []
         for check in checks:
             for op, lines in check().items():

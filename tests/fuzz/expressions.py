@@ -27,13 +27,15 @@ class Names:
 
 def extent(draw: random.Random, names: Sequence[str], depth: int = 2) -> str:
     """An expression for a dim."""
-    kind = draw.randrange(10) if depth and names else draw.randrange(2)
+    kind = draw.randrange(10) if depth and names else draw.randrange(4)
     if kind == 0 or not names:
-        return str(draw.randint(0, 9)) if not chance(draw, 8) else str(abs(pick(draw, INTEGERS)))
+        return (
+            str(draw.randint(0 if chance(draw, 9) else 1, 9)) if not chance(draw, 8) else str(abs(pick(draw, INTEGERS)))
+        )
     if kind <= 3:
         return pick(draw, names)
     if kind == 4:
-        return f"fact({extent(draw, names, depth - 1)})"
+        return f"fact({extent(draw, names, 0) if draw.randrange(9) else extent(draw, names, depth - 1)})"
     if kind == 5:
         return f"cdiv({extent(draw, names, depth - 1)}, {extent(draw, names, depth - 1)})"
     if kind == 6:

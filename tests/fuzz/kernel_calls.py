@@ -31,12 +31,12 @@ def kernel(spec: Builder) -> dict[str, Any]:
     found: dict[str, Any] = {"aclnn": launches if len(launches) > 1 or draw.randrange(2) else launches[0]}
     found |= ({"temporaries": own} if own else {}) | ({"unused": unused} if unused else {})
     if chance(draw, 10):
-        found["cpu"] = pick(draw, ("dense_lightning_indexer.h", "x.h", "x_1.h", "../x.h"))
+        found["cpu"] = pick(draw, ("dense_lightning_indexer.h",) * 9 + ("x_1.h", "../x.h"))
     called = "call" in spec_backward(spec)
     more: dict[str, Any] = {"reference": {"forward": "m:f", "backward": "m:g"} if called else "m:f"}
     more |= {"sample": "m:sample"} if chance(draw, 6) else {}
     more |= (
-        {"platforms": {"torch": {"delegate": pick(draw, ("torch_npu", "m", "torch_npu2", "a.b", "class"))}}}
+        {"platforms": {"torch": {"delegate": pick(draw, ("torch_npu",) * 9 + ("a.b", "class"))}}}
         if chance(draw, 10)
         else {}
     )
@@ -137,10 +137,10 @@ def called(spec: Builder, given: list[str]) -> dict[str, Any]:
     draw = spec.draw
     flowing = [item for item, entry in spec.outputs.items() if flows(spec, entry)]
     if not flowing:
-        found = name(draw, spec.taken)
-        spec.bare[found] = spec.bare[spec.first]
-        spec.outputs = {found: {"like": spec.first}} | spec.outputs
-        flowing = [found]
+        added = name(draw, spec.taken)
+        spec.bare[added] = spec.bare[spec.first]
+        spec.outputs = {added: {"like": spec.first}} | spec.outputs
+        flowing = [added]
     used = draw.sample(flowing, draw.randint(1, len(flowing)))
     saved = [item for item in (*spec.tensors, *spec.outputs, *spec.lengths, *spec.attributes) if draw.randrange(2)]
     own = temporaries(spec)

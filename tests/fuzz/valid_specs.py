@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
-
-import yaml
-
-from hpgen.spec.yaml_nodes import core_value
 
 from . import kernel_calls
 from .expressions import Names, condition, extent, one_dim
+from .styles import dump
 from .words import FLOATS, INTEGERS, chance, name, pick, text
 
 FLOATING = ("float16", "bfloat16", "float32", "float64")
@@ -22,32 +20,6 @@ INTEGRAL = ("int8", "int16", "int32", "int64", "uint8", "bool")
 def valid_spec(draw: random.Random) -> str:
     """The text of a spec."""
     return dump(draw, Builder(draw).spec())
-
-
-class PlainDumper(yaml.SafeDumper):
-    """Writes a value that occurs twice out twice: the language has no anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def quoted_number(dumper: yaml.SafeDumper, found: str) -> yaml.ScalarNode:
-    """A text in quotes if it would be a number, or nothing, by the YAML 1.2 core schema."""
-    style = None if isinstance(core_value(found), str) else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", found, style=style)
-
-
-PlainDumper.add_representer(str, quoted_number)
-
-
-def dump(draw: random.Random, spec: dict[str, Any]) -> str:
-    """The same spec in one of the styles that YAML has."""
-    style = pick(draw, (None, False, None, True))
-    width = pick(draw, (80, 100_000))
-    written = yaml.dump(
-        spec, Dumper=PlainDumper, sort_keys=False, default_flow_style=style, width=width, allow_unicode=chance(draw, 2)
-    )
-    return written.replace("\n", "\r\n") if chance(draw, 12) else written
 
 
 class Builder:
@@ -182,8 +154,8 @@ class Builder:
         if self.any_rank and draw.randrange(2):
             axis = name(draw, self.taken)
             self.docs[axis] = text(draw)
-            entry = {"type": "int", "axis": axis} | ({"default": draw.randint(-2, 1)} if draw.randrange(2) else {})
-            self.attributes[name(draw, self.taken)] = self.described(entry)
+            chosen = {"type": "int", "axis": axis} | ({"default": draw.randint(-2, 1)} if draw.randrange(2) else {})
+            self.attributes[name(draw, self.taken)] = self.described(chosen)
 
     def attribute(self) -> dict[str, Any]:
         draw = self.draw
@@ -309,6 +281,8 @@ class Builder:
 
     def requirement(self) -> Any:
         found = condition(self.draw, self.names())
+        if not re.search(r"[A-Za-z]", found):  # a condition of numbers alone is refused
+            found = f"rank({self.first}) > 0 or {found}"
         return {"if": condition(self.draw, self.names(), 1), "then": found} if chance(self.draw, 4) else found
 
     def arguments(self) -> dict[str, Any]:

@@ -13,13 +13,27 @@ from typing import Any
 
 import pytest
 
+from hpgen.diagnostics import Source, SpecError
+from hpgen.spec.check import check_spec
+from hpgen.spec.load import load_spec, read_source
 from tests.fuzz.judge import check_text
 
-from .hostile_cases import ACCEPTED, Case, all_cases
+from .hostile import counts, documents, expressions, words
+from .hostile.case import ACCEPTED, Case, spec
 from .spec_texts import tree
 
-CASES = {case.name: case for case in all_cases()}
-PROCESS = Path(__file__).with_name("hostile_process.py")
+TABLES = (
+    documents.files,
+    documents.documents,
+    counts.counts,
+    words.names,
+    words.texts,
+    expressions.expressions,
+    expressions.extents,
+    expressions.kernel_calls,
+)
+CASES = {case.name: case for table in TABLES for case in table()}
+PROCESS = Path(__file__).parent / "hostile" / "process.py"
 MEGABYTES = 300
 MOST_SAID = 300_000
 PLACE = re.compile(r"^specs/[^\n:]*(?::(\d+):(\d+))?: error\[(HP\d+)\]: ", re.MULTILINE)
@@ -72,3 +86,28 @@ def check_tree(out: Path) -> None:
     for path, data in files.items():
         assert path.startswith("npu_hostile/") or "/" not in path, path
         check_text(PurePosixPath(path), data.decode())
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The superuser may read everything, so the refusal is made up."""
+    path = tmp_path / "npu_hostile.yaml"
+    path.write_text("op: npu_hostile\n")
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(SpecError, match=r"^specs/npu_hostile\.yaml: error\[HP001\]: cannot be read: Permission denied"):
+        read_source(path, "specs/npu_hostile.yaml")
+
+
+@pytest.mark.parametrize("count", [100, 300])
+def test_one_file_has_a_hundred_messages_at_most(count: int) -> None:
+    """What comes behind would help nobody, and takes its time."""
+    names = ", ".join(f"D{number} > 1" for number in range(count))
+    text = spec(require=f"[{names}]")
+    with pytest.raises(SpecError) as caught:
+        check_spec(load_spec(Source("specs/npu_hostile.yaml", text)))
+    *_, last = caught.value.diagnostics
+    assert len(caught.value.diagnostics) == 101
+    assert (last.rule, last.message) == ("HP005", "that makes 100 mistakes; whether there are more is not looked for")

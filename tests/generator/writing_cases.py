@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -80,6 +81,18 @@ class Project:
 
     def staging(self) -> list[Path]:
         return sorted(self.generated.glob(".hpgen-*"))
+
+    def interrupt(self, step: int) -> bool:
+        """Kill the run that updates before this change; whether it was in the middle of its changes."""
+        self.become(self.old)
+        assert self.run("new/specs", kill_at=step).killed
+        return any((path / "journal").exists() for path in self.staging())
+
+    @functools.cached_property
+    def last_interrupted(self) -> int:
+        """The last change before which a kill interrupts the update: all files but the journal are the new ones."""
+        self.become(self.old)
+        return next(step for step in range(self.run("new/specs").steps, 0, -1) if self.interrupt(step))
 
     def state(self, way: Way) -> str:
         """ "before", "after" or "interrupted"; --check tells which, and changes nothing."""

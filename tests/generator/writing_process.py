@@ -60,7 +60,7 @@ class Forks:
 
         kill_at=n: killed before the n-th change in the file system; refuse_at=n, error=errno: this change fails,
         refuse_from=n: all changes from this one on; line=n: killed at the n-th line of the modules that write;
-        after=seconds: killed then; largest=bytes: no file may grow longer; nobody=True: without root's rights.
+        after=seconds: killed then; largest=bytes: no file may grow longer; nobody=True: without the rights of root.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -112,7 +112,7 @@ def run(request: dict[str, Any], count: Callable[[int], object]) -> NoReturn:
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", closefd=False)
     os.chdir(request["cwd"])
-    if request.get("nobody"):
+    if request.get("nobody") and os.geteuid() == 0:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)

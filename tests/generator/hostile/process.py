@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the command line on one folder after another, each in a child with little time and memory.
 
-`python hostile_process.py FOLDER...` prints one line of JSON for each folder. A child is forked from a process that has
+`python process.py FOLDER...` prints one line of JSON for each folder. A child is forked from a process that has
 imported everything, so a case costs milliseconds.
 """
 
