@@ -165,7 +165,8 @@ def extent_owners(spec: Spec, name: str, form: str, given: Sequence[str]) -> lis
     """The arguments that tell an extent in a format; none are added if one that is given does."""
     if name == REST or name in spec.axes:
         attribute = [spec.axes[name].name] if name in spec.axes else []
-        return [next(tensor.name for tensor in spec.tensors if tensor.dims.any_rank), *attribute]
+        owner = spec.rest_owner(form)
+        return [owner.name, *attribute] if owner else []
     tensors = [tensor for tensor in spec.tensors if name in tensor.dims.bare(form)]
     required = [tensor.name for tensor in tensors if not tensor.optional]
     if any(owner in given for owner in required):

@@ -28,6 +28,7 @@ class CheckBody:
         self.spec = spec
         self.lines: list[str] = []
         self.integers = {*spec.dim_docs, *(item.name for item in spec.attributes if item.type == "int")}
+        self.own: dict[str, list[Requirement]] = {}
         self.shared = [item for item in spec.requirements if self.is_shared(item)]
 
     def text(self) -> str:
@@ -142,7 +143,11 @@ class CheckBody:
             self.requirement(requirement, form, indent)
 
     def own_requirements(self, form: str) -> list[Requirement]:
-        return [item for item in self.spec.requirements if item not in self.shared and self.applies(item, form)]
+        """Those that say something of a format once what is known of it is folded away."""
+        if form not in self.own:
+            items = [item for item in self.spec.requirements if item not in self.shared and self.applies(item, form)]
+            self.own[form] = [item for item in items if not self.is_settled(*self.folded(item, form))]
+        return self.own[form]
 
     def required(self, form: str) -> set[str]:
         """The names that the requirements of a format use."""
@@ -190,13 +195,21 @@ class CheckBody:
     def applies(self, requirement: Requirement, form: str) -> bool:
         return requirement.names & set(self.spec.dim_docs) <= self.spec.bound(form)
 
+    def folded(self, requirement: Requirement, form: str | None) -> tuple[Expression, Expression]:
+        """Where a requirement applies and what holds there, as far as the format does not tell."""
+        applies, holds = requirement.applies or TRUE, requirement.condition
+        if form is None or self.spec.format.kind == "fixed":
+            return applies, holds
+        known = self.spec.format_value(form)
+        return fold(applies, self.spec.format.selector, known), fold(holds, self.spec.format.selector, known)
+
+    def is_settled(self, applies: Expression, holds: Expression) -> bool:
+        return applies == FALSE or holds == TRUE
+
     def requirement(self, requirement: Requirement, form: str | None, indent: int) -> None:
         """`if <the requirement fails>: raise`, with what is known of the format folded away."""
-        applies, holds = requirement.applies or TRUE, requirement.condition
-        if form is not None and self.spec.format.kind != "fixed":
-            known = self.spec.format_value(form)
-            applies, holds = (fold(part, self.spec.format.selector, known) for part in (applies, holds))
-        if applies == FALSE or holds == TRUE:
+        applies, holds = self.folded(requirement, form)
+        if self.is_settled(applies, holds):
             return
         applies = known_first(self.spec, requirement, form, applies)
         fails = Not(holds) if holds != FALSE else TRUE

@@ -262,8 +262,9 @@ def braced(dims: Sequence[Dim]) -> str:
 
 
 def rest_source(spec: Spec, form: str) -> tuple[str, int, int]:
-    """The first tensor of any rank, and how many of its dims stand before and behind the rest."""
-    tensor = next(tensor for tensor in spec.tensors if tensor.dims.any_rank)
+    """The tensor that tells what the rest is, and how many of its dims stand before and behind it."""
+    tensor = spec.rest_owner(form)
+    assert tensor is not None  # the checks see to it
     dims = tensor.dims.per_format[form]
     first = next(index for index, dim in enumerate(dims) if dim.is_rest)
     return tensor.name, first, len(dims) - first - 1
@@ -274,6 +275,8 @@ def extent_source(spec: Spec, form: str, name: str, given: Container[str]) -> st
 
     Only what is `given` can be read.
     """
+    if name in spec.axes and spec.rest_owner(form) is None:
+        return ""
     if name in spec.axes:
         source = rest_source(spec, form)[0]
         return f"{source}.shape()[AxisOf({spec.axes[name].name}, {source})]"

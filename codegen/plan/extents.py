@@ -42,8 +42,8 @@ def extent_before(spec: Spec, name: str) -> Item:
 
 def extent_in(spec: Spec, name: str, form: str) -> Item:
     if name in spec.axes:
-        tensor = next(tensor for tensor in spec.tensors if tensor.dims.any_rank)
-        return shape_of(tensor.name, spec.axes[name].name)
+        owner = spec.rest_owner(form)
+        return shape_of(owner.name, spec.axes[name].name) if owner else "0"
     for tensor in spec.tensors:
         places = places_of(tensor.dims.per_format[form], name)
         if places and not tensor.optional:

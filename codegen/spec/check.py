@@ -11,7 +11,7 @@ from ..diagnostics import Findings, Note, Span, suggestion
 from . import check_kernel, check_sharding
 from .dims import REST, Dim
 from .expression import Expression, calls_in, names_in
-from .model import DTYPES, Attribute, Dims, LengthsArgument, Output, Requirement, Spec, TensorArgument
+from .model import DTYPES, Attribute, Dims, LengthsArgument, Output, Requirement, Spec, Temporary, TensorArgument
 from .names import fault, op_fault
 from .types import Typer
 from .yaml_nodes import Scalar
@@ -35,6 +35,8 @@ def check_spec(spec: Spec) -> None:
         else:
             check_attribute(spec, argument, findings)
     check_outputs(spec, findings)
+    for temporary in spec.temporaries:
+        check_dims(spec, temporary, "temporary", findings)
     if spec.has_any_rank and all(tensor.optional or not tensor.dims.any_rank for tensor in spec.tensors):
         at = next(tensor.at for tensor in spec.tensors if tensor.dims.any_rank)
         findings.add("HP204", at, "only optional tensors have '...', so its dims may be unknown", "a required one must")
@@ -162,7 +164,7 @@ def check_dtype_known(spec: Spec, dtype: str, at: Span, findings: Findings) -> N
         findings.add("HP203", at, message, "name a required tensor, or a dtype")
 
 
-def check_dims(spec: Spec, holder: TensorArgument | Output, role: str, findings: Findings) -> None:
+def check_dims(spec: Spec, holder: TensorArgument | Output | Temporary, role: str, findings: Findings) -> None:
     """Every name is declared, and every extent follows from what the inputs have bare."""
     for form, dims in holder.dims.per_format.items():
         scalar = holder.dims.scalars[form]
@@ -174,12 +176,16 @@ def check_dims(spec: Spec, holder: TensorArgument | Output, role: str, findings:
                     findings.add("HP106", scalar.span, message, f"no input has the dim {name} there")
                 elif name in spec.dim_docs and name not in spec.bound(form):
                     message = f"no input has the dim '{name}' of {role} '{holder.name}' in format {form}"
-                    findings.add("HP106", scalar.span, message, "an output's dims must follow from the inputs")
-                elif role == "output" and name in spec.uncertain(form):
-                    message = f"the dim '{name}' of output '{holder.name}' is unknown without optional arguments"
+                    hint = f"{'an output' if role == 'output' else f'a {role}'}'s dims must follow from the inputs"
+                    findings.add("HP106", scalar.span, message, hint)
+                elif role != "argument" and name in spec.uncertain(form):
+                    message = f"the dim '{name}' of {role} '{holder.name}' is unknown without optional arguments"
                     findings.add("HP106", scalar.span, message, "a required tensor must have it")
             if dim.is_rest and not spec.has_any_rank:
                 findings.add("HP106", scalar.span, f"no input has '...', but {role} '{holder.name}' does")
+            elif dim.is_rest and spec.rest_owner(form) is None:
+                message = f"no required input has the '...' of {role} '{holder.name}' in format {form}"
+                findings.add("HP106", scalar.span, message)
 
 
 def check_dim(spec: Spec, dim: Dim, scalar: Scalar, findings: Findings) -> None:

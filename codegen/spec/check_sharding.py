@@ -182,7 +182,7 @@ def lacking(spec: Spec, dims: Iterable[Dim], form: str) -> list[str]:
     for group in spec.sharding.together:
         if present & set(group):
             present |= set(group)
-    inputs = {REST} if spec.has_any_rank else set()
+    inputs = {REST} if spec.rest_owner(form) else set()
     return [name for name in spec.sharding.shard if name in inputs | spec.bound(form) and name not in present]
 
 

@@ -318,7 +318,7 @@ class Spec:
         for form in self.format.names:
             bare = frozenset().union(*(tensor.dims.bare(form) for tensor in self.tensors))
             present = {name for name, lengths in self.counts.items() if lengths.of in bare}
-            found[form] = bare | present | set(self.axes)
+            found[form] = bare | present | (set(self.axes) if self.rest_owner(form) else set())
         return found
 
     def uncertain(self, form: str) -> frozenset[str]:
@@ -363,6 +363,18 @@ class Spec:
     def has_any_rank(self) -> bool:
         """Whether some input has any number of dims, so that `...` has a meaning."""
         return any(tensor.dims.any_rank for tensor in self.tensors)
+
+    def rest_owner(self, form: str) -> TensorArgument | None:
+        """The first tensor that tells what `...` is in a format: none if no required one has it there."""
+        return self.rest_owners[form]
+
+    @cached_property
+    def rest_owners(self) -> Mapping[str, TensorArgument | None]:
+        required = [tensor for tensor in self.tensors if not tensor.optional]
+        return {
+            form: next((item for item in required if any(dim.is_rest for dim in item.dims.per_format[form])), None)
+            for form in self.format.names
+        }
 
     def fresh(self, name: str) -> str:
         """`name`, with underscores behind it if an argument, dim or output has it already."""

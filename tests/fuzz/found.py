@@ -71,6 +71,32 @@ backward: {call: "aclnnXGrad(grad(y), t, grad(x))", temporaries: {t: {dtype: x, 
 kernel: {aclnn: "aclnnX(x, y)"}
 reference: {forward: "m:f", backward: "m:g"}
 """,
+    "two tensors of any rank, each in its own format": """op: npu_found
+summary: Rows.
+format: layout
+dims: {D: channels, split: an axis}
+args:
+  x: {dtype: float32, dims: {R: ..., S: D}}
+  z: {dtype: float32, dims: {R: D, S: ... D}}
+  axis: {type: int, axis: split}
+  layout: {type: str}
+  o: {dtype: float32, dims: {R: ..., S: ...}, optional: true}
+outputs: {y: {dtype: x, dims: {R: ... 2, S: D ...}}, d: {like: z, resize: {split: split//2}}}
+backward: {call: "aclnnXGrad(grad(y), grad(d), t, layout, grad(x), grad(z), grad(o))", temporaries: {t: {dtype: int32, dims: {R: ... D, S: ...}}}}
+kernel: {aclnn: "aclnnX(x, o, z, axis, layout, y, d)"}
+reference: {forward: "m:f", backward: "m:g"}
+""",
+    "a requirement that the format settles": """op: npu_found
+summary: Rows.
+format: layout
+dims: {D: channels, split: an axis}
+args: {x: {dtype: float32, dims: {BD: ... D}}, axis: {type: int, axis: split}, layout: {type: str}}
+outputs: {y: {like: x}}
+require: ['layout == "BD" or split > 1', {if: layout != "BD", then: split > D}]
+backward: none
+kernel: {aclnn: "aclnnX(x, axis, layout, y)"}
+reference: m:f
+""",
     "invisible letters in a name that is meant": one_format(dims="{D: \u200b}").replace("dims: {D: channels}\n", ""),
     "a carriage return in a doc": one_format(doc='"a\\rb"'),
 }
@@ -88,5 +114,18 @@ REFUSED = {
     "nested choices": ("HP202", one_format(require=f"['{'(' * 35}D{' in (1, 2, 3))' * 35}']")),
     "lines that end in a return": ("HP203", one_format().replace("\n", "\r").replace("float32", "float33")),
     "next lines": ("HP203", one_format().replace("\n", "\x85").replace("float32", "float33")),
+    "an unknown dim of a temporary": (
+        "HP102",
+        one_format(kernel='{aclnn: "aclnnX(x, n, f, t, y)", temporaries: {t: {dtype: int8, dims: Q}}}'),
+    ),
+    "any number of dims that no input has": ("HP106", one_format(outputs='{y: {dtype: x, dims: "... D"}}')),
+    "any number of dims that no input has in one format": (
+        "HP106",
+        two_formats().replace("{BD: B D, D: D}", "{BD: ... B D, D: D}").replace("{like: x}", "{dtype: x, dims: ...}"),
+    ),
+    "any number of dims of a temporary": (
+        "HP106",
+        one_format(kernel='{aclnn: "aclnnX(x, n, f, t, y)", temporaries: {t: {dtype: int8, dims: ...}}}'),
+    ),
     "a negative extent": ("HP202", one_format(outputs='{y: {dtype: x, dims: "2-3"}}')),
 }

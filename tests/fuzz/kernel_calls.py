@@ -56,7 +56,9 @@ def temporaries(spec: Builder) -> dict[str, Any]:
     draw = spec.draw
     found = {}
     for _ in range(draw.choice((0, 0, 0, 1, 2))):
-        dims = " ".join(dim for dim in spec.everywhere() if draw.randrange(2)) or "64"
+        dims: Any = " ".join(dim for dim in spec.everywhere() if draw.randrange(2)) or "64"
+        if draw.randrange(3) == 0:
+            dims = {form: " ".join(spec.output_dims(form)) for form in spec.forms}
         found[name(draw, spec.taken)] = {"dtype": pick(draw, (spec.first, *FLOATING, "int32")), "dims": dims}
     return found
 

@@ -99,7 +99,7 @@ class Builder:
         draw = self.draw
         first = {form: [*self.leading[form], *self.shared, *self.contracted] for form in self.forms}
         if self.any_rank:
-            first = {form: ["...", *self.shared, *self.contracted] for form in self.forms}
+            first = {form: self.first_dims(form) for form in self.forms}
         self.first = self.add_tensor(first, dtype=draw.sample(FLOATING, draw.randint(1, 3)))
         if self.with_context:
             dims = {form: [self.keys[form], *self.free(form)] for form in self.forms}
@@ -112,6 +112,11 @@ class Builder:
                 if chance(draw, 4):
                     entry["positional"] = True
             self.add_tensor(dims, **entry)
+
+    def first_dims(self, form: str) -> list[str]:
+        """Any number of dims may be known from one tensor in one format, and from another in another."""
+        own = [*self.shared, *self.contracted]
+        return own if chance(self.draw, 6) else ["...", *own]
 
     def some_dims(self, form: str) -> list[str]:
         """Some of a format's dims, and expressions of those that stay whole."""
