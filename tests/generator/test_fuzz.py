@@ -126,12 +126,12 @@ def test_a_short_campaign(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [11])
 def test_a_campaign(tmp_path: Path, seed: int) -> None:
-    """A few thousand examples, compiled as C++ too; `python -m tests.fuzz` makes longer ones."""
+    """Some hundred examples, compiled as C++ too; `python -m tests.fuzz` makes longer ones."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
-    assert dict(campaign(tmp_path, 2000, seed).findings) == {}
+    assert dict(campaign(tmp_path, 600, seed).findings) == {}
 
 
 def test_a_finding_is_kept_and_reduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
