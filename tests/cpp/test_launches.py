@@ -7,18 +7,19 @@ All operators are compiled into one translation unit, as the extension module is
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from launch_cases import CASES, CLAMP, LSE, POST, PRE, Case
 from recorder import Flavour, Launch, Recorder, compile_recorder
 
+from tests.compiler import needs_compiler
+
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = {path.parent.name: path for path in sorted((ROOT / "generated").glob("*/*.cc"))}
 WITH_BACKWARD = {POST, PRE, CLAMP}
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+pytestmark = needs_compiler
 
 
 def one_unit(folder: Path, flavour: Flavour) -> Recorder:

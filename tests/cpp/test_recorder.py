@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,12 +11,14 @@ import numpy as np
 import pytest
 from recorder import Recorder, compile_recorder
 
+from tests.compiler import needs_compiler
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXAMPLE = HERE / "example" / "npu_example.cc"
 INCLUDES = [ROOT, HERE]
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from recorder import Launch, Recorder, compile_recorder
 
 from hyper_parallel.reference.dense_lightning_indexer import INT64_MAX, softmax_lse
+from tests.compiler import needs_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 OP = "npu_dense_lightning_indexer_softmax_lse"
@@ -22,7 +22,7 @@ GENERATED = ROOT / "generated" / OP / f"{OP}.cc"
 TYPES = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32, "float64": np.float64}
 N1, D = 8, 128
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module")

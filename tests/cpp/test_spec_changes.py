@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-import pytest
 from recorder import Launch, compile_recorder
 
+from tests.compiler import needs_compiler
 from tests.generator.spec_texts import LSE, ROOT, hpgen, lse_text, write_spec
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+pytestmark = needs_compiler
 
 CALL = ["tensor:bfloat16:2,4,8,128", "tensor:bfloat16:2,6,1,128", "tensor:float32:2,4,8", "none", "none"]
 CALL += ["str:BSND", "int:3", "int:7", "int:8"]

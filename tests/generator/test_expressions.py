@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from hpgen.spec.yaml_nodes import Scalar, read_nodes
 from hpgen.text.cpp_expression import cpp, string
 from hpgen.text.fold import fold
 from hpgen.text.python_expression import negated, python, quoted
+from tests.compiler import needs_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -180,7 +180,7 @@ INTEGER_EXPRESSIONS = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler on this machine")
+@needs_compiler
 def test_cpp_means_what_python_means(tmp_path: Path) -> None:
     """Each expression on a grid of values, negative ones too: floor division and modulo differ in plain C++."""
     values = [(a, b, c) for a in (-7, -1, 0, 1, 7) for b in (-3, 2, 7) for c in (-2, 5)]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.compiler import needs_compiler
 from tests.fixtures.library import fixture_library
 
 from .spec_texts import ROOT
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+pytestmark = needs_compiler
 
 
 def load_recorder() -> ModuleType:

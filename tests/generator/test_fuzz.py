@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hpgen.diagnostics import Diagnostic, Note, Source, Span
+from tests.compiler import needs_compiler
 from tests.fuzz import found
 from tests.fuzz.batch import Batch
 from tests.fuzz.broken_specs import broken_spec, real_specs
@@ -101,7 +101,7 @@ def test_what_was_found_is_python_that_linters_like(tmp_path: Path, folder: Path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@needs_compiler
 def test_what_was_found_compiles(tmp_path: Path, folder: Path) -> None:
     assert found_batch(tmp_path, folder).cpp() == {}
 
@@ -127,10 +127,9 @@ def test_a_short_campaign(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [11])
+@needs_compiler
 def test_a_campaign(tmp_path: Path, seed: int) -> None:
     """Some hundred examples, compiled as C++ too; `python -m tests.fuzz` makes longer ones."""
-    if shutil.which("g++") is None:
-        pytest.skip("g++ is not installed")
     assert dict(campaign(tmp_path, 600, seed).findings) == {}
 
 
