@@ -7,11 +7,15 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import click
 
 from . import __version__
 from .diagnostics import SpecError
+
+if TYPE_CHECKING:
+    from .output import Comparison
 
 FINE, FINDINGS, USAGE = 0, 1, 2
 
@@ -157,21 +161,15 @@ def show(error: SpecError, form: str = "text") -> int:
     return FINDINGS
 
 
-def unfinished(comparison: object) -> list[str]:
+def unfinished(comparison: Comparison) -> list[str]:
     """One line for each run that was killed and left something behind."""
-    from .output import Comparison
-
-    assert isinstance(comparison, Comparison)
     root = comparison.root
     half = [f"interrupted: {root / path} (the next run restores the files first)" for path in comparison.interrupted]
     return half + [f"left over: {root / path} (the next run removes it)" for path in comparison.left_over]
 
 
-def summary(comparison: object) -> list[str]:
+def summary(comparison: Comparison) -> list[str]:
     """One line for each file that is not as it should be."""
-    from .output import Comparison
-
-    assert isinstance(comparison, Comparison)
     kinds: list[tuple[str, tuple[PurePosixPath, ...]]] = [
         ("stale", comparison.stale),
         ("missing", comparison.missing),
@@ -181,11 +179,8 @@ def summary(comparison: object) -> list[str]:
     return [f"{kind}: {comparison.root / path}" for kind, paths in kinds for path in paths]
 
 
-def tell(operators: int, output: Path, comparison: object) -> None:
+def tell(operators: int, output: Path, comparison: Comparison) -> None:
     """What a run did, in one line."""
-    from .output import Comparison
-
-    assert isinstance(comparison, Comparison)
     written, removed = len(comparison.missing) + len(comparison.stale), len(comparison.orphaned)
     ops_word = f"{operators} operator{'s' if operators != 1 else ''}"
     if not written and not removed:
