@@ -49,28 +49,48 @@ def main() -> None:
     type=click.Choice(["text", "json", "github"]),
     help="How findings are printed: for people, as JSON on standard output, or as annotations.",
 )
-def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, form: str) -> None:
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Processes; as many as there are processors without.")
+@click.option(
+    "--cache/--no-cache",
+    "use_cache",
+    default=True,
+    show_default=True,
+    help="Keep what was rendered in $HPGEN_CACHE_DIR or the user's cache folder.",
+)
+def ops(
+    specs: tuple[Path, ...],
+    output: Path,
+    check: bool,
+    show_diff: bool,
+    form: str,
+    jobs: int | None,
+    use_cache: bool,
+) -> None:
     """Regenerate the operators of SPECS: a folder (the whole library) or single files (these and the index files)."""
     # Imported here: --help and completion should not wait for the templates.
+    from .cache import Cache, default_folder
     from .folder_lock import OutputError, locked
+    from .generate import generate
     from .journal import recover
-    from .library import load_library
     from .output import compare, diff, write
-    from .plan import derive_library
-    from .render import render_library
+    from .progress import Progress
+    from .spec_folder import read_folder
+    from .workers import WorkerError, processors
 
     try:
-        library = load_library(specs)
+        library = read_folder(specs)
         if Path(os.path.realpath(output)) == library.folder:  # resolve() would not survive a link to itself
             raise OutputError(f"{output} holds the specs; give another folder for what is generated with -o")
-        files = render_library(derive_library(library.specs, library.shown))
-        others = set() if library.whole else {spec.op for spec in library.specs} - library.selected
+        track = Progress().track
+        cache = Cache(default_folder() if use_cache else None)
+        files = generate(library, cache, track, jobs or processors())
+        others = set() if library.whole else {file.path.stem for file in library.files} - library.selected
         files = {path: text for path, text in files.items() if path.parts[0] not in others}
         writing = not (check or show_diff)
         with locked(output, writing=writing):
             if writing and recover(output):
                 click.echo("an earlier run was killed while it replaced files: these are restored first", err=True)
-            comparison = compare(output, files, partial=not library.whole)
+            comparison = compare(output, files, partial=not library.whole, track=track)
             missing = [op for op in sorted(others) if not (output / op / "__init__.py").is_file()]
             if missing:
                 names = ", ".join(missing)
@@ -79,7 +99,7 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, for
                     f"{output} lacks {names}, which the index files import; generate the library once: {whole}"
                 )
             if writing:
-                write(comparison)
+                write(comparison, track)
         if not writing:
             for line in (*unfinished(comparison), *(diff(comparison) if show_diff else summary(comparison))):
                 click.echo(line)
@@ -89,7 +109,7 @@ def ops(specs: tuple[Path, ...], output: Path, check: bool, show_diff: bool, for
             sys.exit(FINE if comparison.clean else FINDINGS)
     except SpecError as error:
         sys.exit(show(error, form))
-    except OutputError as error:
+    except (OutputError, WorkerError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(USAGE)
     tell(len(library.selected), output, comparison)

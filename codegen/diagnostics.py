@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from .rules import RULES
 
@@ -35,11 +34,10 @@ class Source:
         return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of one line of a source, lines and columns counted from 1 in characters. Line 0 is the whole file."""
 
-    source: Source = field(repr=False)
+    source: Source
     line: int
     column: int
     length: int = 1
@@ -159,6 +157,8 @@ def closest(word: str, words: Iterable[str], least: float) -> list[str]:
     """The word most like `word`, in a list; empty if none is. Of long words only the likeliest are compared in full."""
     if len(word) > LONGEST_COMPARED:
         return []
+    import difflib  # imported here: most specs have no mistake
+
     matcher = difflib.SequenceMatcher(b=word)
     likely: list[tuple[float, str]] = []
     for candidate in words:

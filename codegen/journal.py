@@ -37,8 +37,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from .artifacts import operator_paths
 from .folder_lock import STAGING, OutputError
-from .render import operator_paths
+from .progress import Track, untracked
 
 INDEX = re.compile(r"(?:__init__\.py|build\.json|platform_[a-z]+\.py)\Z")
 JOURNAL = "journal"
@@ -64,7 +65,7 @@ class Entry(NamedTuple):
     path: PurePosixPath
 
 
-def apply(root: Path, changes: Sequence[Change]) -> None:
+def apply(root: Path, changes: Sequence[Change], track: Track = untracked) -> None:
     """Make all changes or, if that fails, none. The folder must be locked for writing.
 
     Raises:
@@ -74,7 +75,7 @@ def apply(root: Path, changes: Sequence[Change]) -> None:
     staging = root / f".hpgen-{os.getpid()}"
     try:
         os.mkdir(staging)
-        stage(root, staging, changes)
+        stage(root, staging, changes, track)
         begin(staging, changes)
         commit(root, staging, changes)
         os.unlink(staging / JOURNAL)
@@ -84,8 +85,8 @@ def apply(root: Path, changes: Sequence[Change]) -> None:
     discard(staging)
 
 
-def stage(root: Path, staging: Path, changes: Sequence[Change]) -> None:
-    for number, change in enumerate(changes):
+def stage(root: Path, staging: Path, changes: Sequence[Change], track: Track) -> None:
+    for number, change in enumerate(track(changes, "writing files", len(changes))):
         if change.kind != "remove":
             put(staging / f"new-{number}", change.data)
         if change.kind != "create":
@@ -132,14 +133,14 @@ def left_by(change: Change) -> str:
 
 
 def commit(root: Path, staging: Path, changes: Sequence[Change]) -> None:
+    for folder in {change.path.parent for change in changes if change.kind == "create"}:
+        os.makedirs(root / folder, exist_ok=True)
     for number, change in enumerate(changes):
         target = root / change.path
         if change.kind == "remove":
             os.unlink(target)
             remove_empty(root, change.path.parent)
         else:
-            if change.kind == "create":
-                os.makedirs(target.parent, exist_ok=True)
             os.replace(staging / f"new-{number}", target)
 
 
@@ -239,7 +240,11 @@ def refuse_links(root: Path, path: PurePosixPath) -> None:
     """No part of the way below the root may be a symbolic link: it could lead out of the folder."""
     for part in (path, *path.parents):
         if part != PurePosixPath(".") and (root / part).is_symlink():
-            raise OutputError(f"{root / part} is a symbolic link, and hpgen writes only inside {root}; remove the link")
+            raise is_link(root / part)
+
+
+def is_link(path: Path) -> OutputError:
+    return OutputError(f"{path} is a symbolic link, and hpgen writes only inside the output folder; remove the link")
 
 
 def discard(staging: Path) -> None:

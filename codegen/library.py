@@ -1,6 +1,6 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""A library of specs: which files belong to it, all of them read and checked together."""
+"""A library of specs, all of them read and checked together."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .diagnostics import Diagnostic, Findings, Note, Source, Span, SpecError
+from .diagnostics import Diagnostic, Findings, Note, SpecError
 from .spec.check import check_spec
-from .spec.load import load_spec, read_source
+from .spec.load import load_spec
 from .spec.model import BackwardCall, Spec
 from .spec.names import camel_case
+from .spec_folder import SpecFile, read_folder
 
 
 @dataclass(frozen=True)
 class Library:
-    """All specs of one folder. `selected` are those that were asked for; `whole` tells that it is all of them."""
+    """The checked specs of one folder; for the fields see SpecFolder."""
 
     folder: Path
-    shown: str  # the folder as the generated headers name it: relative to its parent
+    shown: str
     specs: tuple[Spec, ...]
     selected: frozenset[str]
     whole: bool
@@ -32,50 +33,27 @@ def load_library(arguments: Sequence[Path]) -> Library:
     Raises:
         SpecError: With the findings of every file.
     """
-    folder, chosen = choose(arguments)
-    paths = sorted(folder.glob("*.yaml"))
-    if not folder.name.isprintable():
-        raise SpecError(
-            Diagnostic("HP503", Span(Source(repr(folder.name), ""), 0, 0), "a folder's name is one line of text")
-        )
-    findings, specs = Findings(), []
-    shown_folder = next((path for path in arguments if path.is_dir()), arguments[0].parent)
-    for path in paths:
+    folder, findings, specs = read_folder(arguments), Findings(), []
+    for file in folder.files:
         try:
-            source = read_source(path, str(shown_folder / path.name))
-            spec = load_spec(source)
-            check_spec(spec)
-            check_file_name(spec, path)
-            specs.append(spec)
+            specs.append(checked_spec(file))
         except SpecError as error:
             findings.extend(error)
-    for path in sorted(folder.glob("*.yml")):
-        nowhere = Span(Source(str(shown_folder / path.name), ""), 0, 0)
-        findings.add("HP502", nowhere, "a spec's file name ends in .yaml, not .yml", f"rename it to {path.stem}.yaml")
-    if not paths and not findings.diagnostics:
-        nowhere = Span(Source(str(shown_folder), ""), 0, 0)
-        findings.add("HP503", nowhere, "no spec (*.yaml) in this folder")
+    for diagnostic in folder.misnamed:
+        findings.keep(diagnostic)
     check_unique(specs, findings)
     findings.raise_if_any()
-    selected = frozenset(spec.op for spec in specs) if chosen is None else frozenset(path.stem for path in chosen)
-    return Library(folder, folder.resolve().name, tuple(specs), selected, chosen is None)
+    return Library(folder.folder, folder.shown, tuple(specs), folder.selected, folder.whole)
 
 
-def choose(arguments: Sequence[Path]) -> tuple[Path, list[Path] | None]:
-    """The library's folder, and the files chosen from it (None for all)."""
-    folders = {(path if path.is_dir() else path.parent).resolve() for path in arguments}
-    if len(folders) > 1:
-        names = ", ".join(sorted(str(folder) for folder in folders))
-        place = Span(Source(str(arguments[1]), ""), 0, 0)
-        raise SpecError(Diagnostic("HP503", place, f"specs of one library lie in one folder, but these are: {names}"))
-    folder = folders.pop()
-    if any(path.is_dir() for path in arguments):
-        return folder, None
-    wrong = next((path for path in arguments if path.suffix != ".yaml"), None)
-    if wrong is not None:
-        place = Span(Source(str(wrong), ""), 0, 0)
-        raise SpecError(Diagnostic("HP502", place, "a spec's file name ends in .yaml", "rename it"))
-    return folder, list(arguments)
+def checked_spec(file: SpecFile) -> Spec:
+    """The spec in a file. Raises SpecError with everything that is wrong with it by itself."""
+    if file.fault:
+        raise file.fault
+    spec = load_spec(file.source)
+    check_spec(spec)
+    check_file_name(spec, file.path)
+    return spec
 
 
 def check_file_name(spec: Spec, path: Path) -> None:

@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from .artifacts import MARK, operator_paths
 from .folder_lock import OutputError
-from .journal import INDEX, Change, apply, interrupted, leftovers, refuse_links, sync
-from .render import MARK, operator_paths
+from .journal import INDEX, Change, apply, interrupted, is_link, leftovers, refuse_links, sync
+from .progress import Track, untracked
 
 MARK_BYTES = 4096
 HEADER = re.compile(rf"""(?:# |// |  "_generated": "){re.escape(MARK)}(?P<source>.+)\. DO NOT EDIT\.(?:",)?\Z""")
@@ -52,7 +52,9 @@ def generated_from(data: bytes) -> str:
     return ""
 
 
-def compare(root: Path, files: Mapping[PurePosixPath, str], partial: bool = False) -> Comparison:
+def compare(
+    root: Path, files: Mapping[PurePosixPath, str], partial: bool = False, track: Track = untracked
+) -> Comparison:
     """Compare `files` with the folder. With `partial` other operators' files are nobody's business.
 
     The folder should be locked (`folder_lock.locked`): otherwise another run may be in the middle of its changes.
@@ -61,21 +63,20 @@ def compare(root: Path, files: Mapping[PurePosixPath, str], partial: bool = Fals
         OutputError: If the folder is none, leads out of itself, or cannot be read.
     """
     try:
-        return compared(root, files, partial)
+        return compared(root, files, partial, track)
     except OSError as error:
         raise OutputError(f"{error.filename or root} cannot be read: {error.strerror}") from None
 
 
-def compared(root: Path, files: Mapping[PurePosixPath, str], partial: bool) -> Comparison:
+def compared(root: Path, files: Mapping[PurePosixPath, str], partial: bool, track: Track) -> Comparison:
     stale: list[PurePosixPath] = []
     missing: list[PurePosixPath] = []
     foreign: list[PurePosixPath] = []
-    for path, text in sorted(files.items()):
-        refuse_links(root, path)
-        target = root / path
-        if target.is_dir():
-            raise OutputError(f"{target} is a folder, but a generated file belongs there; move it away")
-        data = read(target)
+    for folder in {PurePosixPath("."), *(path.parent for path in files)}:
+        refuse_links(root, folder)
+    in_order = sorted(files.items(), key=lambda item: item[0].parts)
+    for path, text in track(in_order, "comparing files", len(files)):
+        data = read_regular(root / path)
         if data is None:
             missing.append(path)
         elif data != text.encode():
@@ -104,6 +105,20 @@ def read(path: Path) -> bytes | None:
         raise OutputError(f"{path} cannot be read: {error.strerror}") from None
 
 
+def read_regular(path: Path) -> bytes | None:
+    """What is where a generated file belongs; None if nothing is. It may be a file and nothing else."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(mode):
+        raise is_link(path)
+    if not stat.S_ISREG(mode):  # reading a pipe would never end
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise OutputError(f"{path} is {kind}, but a generated file belongs there; move it away")
+    return read(path)
+
+
 def orphans(root: Path, files: Mapping[PurePosixPath, str]) -> Iterator[PurePosixPath]:
     """Generated files that no spec gives any more: only where a library has its files, and under its names."""
     if not root.is_dir():
@@ -130,7 +145,7 @@ def head(path: Path) -> bytes:
     return b""
 
 
-def write(comparison: Comparison) -> None:
+def write(comparison: Comparison, track: Track = untracked) -> None:
     """Bring the folder up to date: everything or nothing. It must be locked since before the comparison.
 
     Raises:
@@ -146,7 +161,7 @@ def write(comparison: Comparison) -> None:
     changes += [Change(path, "remove") for path in comparison.orphaned]
     try:
         if changes:
-            apply(root, changes)
+            apply(root, changes, track)
     except OSError as error:
         # What hpgen prepares in a folder of its own is nothing that the user has heard of.
         names = [name for name in (error.filename2, error.filename) if name and "/.hpgen-" not in str(name)]
@@ -157,7 +172,7 @@ def write(comparison: Comparison) -> None:
 def replace(target: Path, data: bytes) -> None:
     """Write one file beside the target, then rename it over it: a reader, or a crash, sees the old file or the new."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".hpgen-{target.name}-{os.getpid()}-{secrets.token_hex(4)}"
+    temporary = target.parent / f".hpgen-{target.name}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with temporary.open("xb") as stream:
             stream.write(data)
@@ -170,6 +185,8 @@ def replace(target: Path, data: bytes) -> None:
 
 def diff(comparison: Comparison) -> Iterator[str]:
     """The differences as one unified diff, lines without their ends."""
+    import difflib  # imported here: most runs show no difference
+
     for path in sorted((*comparison.missing, *comparison.stale, *comparison.foreign, *comparison.orphaned)):
         old = (read(comparison.root / path) or b"").decode("utf-8", errors="replace").splitlines()
         new = comparison.files.get(path, "").splitlines()

@@ -5,7 +5,17 @@
 from __future__ import annotations
 
 import os
+import tempfile
+
+import pytest
 
 os.environ.setdefault("HYPER_PARALLEL_PLATFORM", "numpy")
 
 collect_ignore = [] if os.environ["HYPER_PARALLEL_PLATFORM"] == "torch" else ["torch"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nobody's cache is used or filled: the runs share one that goes with them."""
+    folder = tempfile.TemporaryDirectory(prefix="hpgen-cache-")
+    config.add_cleanup(folder.cleanup)
+    os.environ["HPGEN_CACHE_DIR"] = folder.name

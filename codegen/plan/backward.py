@@ -9,8 +9,8 @@ from ..spec.expression import ADAPTERS, calls_in
 from ..spec.model import BackwardCall, Output, Precomputed, Spec
 from ..text.python_layout import Chain, Item, call
 from .backward_inputs import (
+    BackwardInputs,
     adapter_names,
-    backward_inputs,
     cotangent,
     gradient,
     is_tensor,
@@ -22,15 +22,15 @@ from .facts import visible_outputs
 from .operator import BackwardPlan
 
 
-def derive_backward(spec: Spec) -> BackwardPlan | None:
+def derive_backward(spec: Spec, inputs: BackwardInputs) -> BackwardPlan | None:
     if isinstance(spec.backward, Precomputed):
         return precomputed(spec, spec.backward)
     if isinstance(spec.backward, BackwardCall):
-        return backward_call(spec, spec.backward)
+        return backward_call(spec, spec.backward, inputs)
     return None
 
 
-def non_differentiable(spec: Spec) -> tuple[str, ...]:
+def non_differentiable(spec: Spec, inputs: BackwardInputs) -> tuple[str, ...]:
     """The returned outputs through which no gradient flows."""
     flowing: set[str] = set()
     if isinstance(spec.backward, Precomputed):
@@ -39,22 +39,22 @@ def non_differentiable(spec: Spec) -> tuple[str, ...]:
         others = {output.name for output in sums if may_have_gradient(spec, output)} - gradients
         flowing = {spec.backward.cotangent} if spec.backward.cotangent else others
     if isinstance(spec.backward, BackwardCall):
-        flowing = {output.name for output in flowing_outputs(spec, spec.backward)}
-        flowing |= {output.name for output in refused_outputs(spec, spec.backward)}
+        flowing = {output.name for output in flowing_outputs(spec, inputs)}
+        flowing |= {output.name for output in refused_outputs(spec, spec.backward, inputs)}
     return tuple(output.name for output in visible_outputs(spec) if output.name not in flowing)
 
 
-def flowing_outputs(spec: Spec, backward: BackwardCall) -> list[Output]:
+def flowing_outputs(spec: Spec, inputs: BackwardInputs) -> list[Output]:
     """The outputs whose incoming gradient the calls use."""
-    used = {item.source for item in backward_inputs(spec, backward) if item.is_cotangent}
+    used = {item.source for item in inputs if item.is_cotangent}
     return [output for output in visible_outputs(spec) if output.name in used]
 
 
-def refused_outputs(spec: Spec, backward: BackwardCall) -> list[Output]:
+def refused_outputs(spec: Spec, backward: BackwardCall, inputs: BackwardInputs) -> list[Output]:
     """The outputs whose incoming gradient must be zero."""
     if backward.grads_unused != "error":
         return []
-    flowing = flowing_outputs(spec, backward)
+    flowing = flowing_outputs(spec, inputs)
     return [item for item in visible_outputs(spec) if item not in flowing and may_have_gradient(spec, item)]
 
 
@@ -88,10 +88,9 @@ def precomputed(spec: Spec, backward: Precomputed) -> BackwardPlan:
     )
 
 
-def backward_call(spec: Spec, backward: BackwardCall) -> BackwardPlan:
-    inputs = backward_inputs(spec, backward)
+def backward_call(spec: Spec, backward: BackwardCall, inputs: BackwardInputs) -> BackwardPlan:
     produced = produced_gradients(spec, backward)
-    flowing, refused = flowing_outputs(spec, backward), refused_outputs(spec, backward)
+    flowing, refused = flowing_outputs(spec, inputs), refused_outputs(spec, backward, inputs)
     conditional = [output.name for output in flowing if output.when]
     sources = [item.source for item in inputs if not item.is_cotangent]
     sources += [name for item in inputs for name in adapter_names(item) if name in spec.by_name]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,10 @@ class BackwardInput:
     adapters: Expression | None
 
 
+BackwardInputs = tuple[BackwardInput, ...]
+"""All parameters in order; none without backward kernels."""
+
+
 def cotangent(spec: Spec, output: str) -> str:
     """The name of the incoming gradient of an output."""
     return spec.fresh(f"grad_{output}")
@@ -45,7 +50,7 @@ def is_tensor(spec: Spec, name: str) -> bool:
     return isinstance(item, TensorArgument) or name in spec.output_by_name or on_device
 
 
-def backward_inputs(spec: Spec, backward: BackwardCall) -> tuple[BackwardInput, ...]:
+def backward_inputs(spec: Spec, backward: BackwardCall) -> BackwardInputs:
     """The parameters, in order.
 
     A tensor whose gradient is written counts as named, for its shape and dtype, unless another input has the same. What
@@ -54,7 +59,7 @@ def backward_inputs(spec: Spec, backward: BackwardCall) -> tuple[BackwardInput, 
     extra = extent_inputs(spec, backward)
     plain = {*plain_inputs(spec, backward), *extra}
     found = all_inputs(spec, backward, plain)
-    modelled = [name for name in found if gradient_model(spec, backward, name)]
+    modelled = gradient_models(spec, backward)
     found = {name: item for name, item in found.items() if name not in modelled}
     for name in extra:
         found.setdefault(name, BackwardInput(name, name, False, None))
@@ -71,24 +76,28 @@ def all_inputs(spec: Spec, backward: BackwardCall, plain: set[str]) -> dict[str,
     return found
 
 
-def gradient_model(spec: Spec, backward: BackwardCall, name: str) -> str:
-    """The input that gives the shape and dtype of a gradient, so that its tensor need not be saved; empty if none does.
+def gradient_models(spec: Spec, backward: BackwardCall) -> dict[str, str]:
+    """The inputs that give the shape and dtype of a gradient, so that its tensor need not be saved.
 
     That is an incoming gradient, or a tensor that is saved anyway, with the same dims and the same dtype.
     """
-    tensor, read = spec.by_name.get(name), read_tensors(spec, backward)
-    if not isinstance(tensor, TensorArgument) or tensor.optional or name in read or cpp_dims(spec, backward):
-        return ""
-    if name in {spec.dtype_owner(item.dtype) for item in backward.temporaries}:
-        return ""
-    for item in all_inputs(spec, backward, set(plain_inputs(spec, backward))).values():
-        source = spec.output_by_name.get(item.source) or spec.by_name.get(item.source)
-        kept = item.is_cotangent or item.source in read
-        if item.adapters is None and kept and isinstance(source, TensorArgument | Output) and not absent(source):
-            owners = spec.dtype_source(source), spec.dtype_source(tensor)
-            if texts(source) == texts(tensor) and owners[0] == owners[1]:
-                return item.name
-    return ""
+    if cpp_dims(spec, backward):
+        return {}
+    read = read_tensors(spec, backward)
+    needed = read | {spec.dtype_owner(item.dtype) for item in backward.temporaries}
+    inputs = all_inputs(spec, backward, set(plain_inputs(spec, backward))).values()
+    kept = [item for item in inputs if item.adapters is None and (item.is_cotangent or item.source in read)]
+    tensors = [tensor for tensor in spec.tensors if not tensor.optional and tensor.name not in needed]
+    models = {tensor.name: next((item.name for item in kept if is_like(spec, item, tensor)), "") for tensor in tensors}
+    return {name: model for name, model in models.items() if model}
+
+
+def is_like(spec: Spec, item: BackwardInput, tensor: TensorArgument) -> bool:
+    """Whether what a backward input comes from is always there, with the dims and the dtype of a tensor."""
+    source = spec.output_by_name.get(item.source) or spec.by_name.get(item.source)
+    if not isinstance(source, TensorArgument | Output) or absent(source) or texts(source) != texts(tensor):
+        return False
+    return spec.dtype_source(source) == spec.dtype_source(tensor)
 
 
 def absent(source: TensorArgument | Output) -> bool:
@@ -236,8 +245,8 @@ def adapted_name(spec: Spec, node: Expression, found: dict[str, BackwardInput], 
     assert base is not None
     own = cotangent(spec, base[0]) if base[1] else base[0]
     word = next(ADAPTED[call.function] for call in calls_in(node) if call.function in ADAPTERS)
-    others = (spec.fresh(f"{own}_{word}"), *(spec.fresh(f"{own}_{count}") for count in range(2, 100)))
-    for name in (own, *others):
+    others = (spec.fresh(f"{own}_{suffix}") for suffix in (word, *range(2, 100)))
+    for name in itertools.chain([own], others):
         if name not in plain and (name not in found or found[name].adapters == node):
             return name
     raise AssertionError(f"a hundred shapes of {own}")

@@ -24,10 +24,10 @@ from ..spec.names import camel_case
 from ..text.cpp_expression import cpp, cpp_extent, dtype_constant, dtype_of_attribute, string
 from .backward_inputs import (
     BackwardInput,
-    backward_inputs,
+    BackwardInputs,
     dims_outside,
     gradient,
-    gradient_model,
+    gradient_models,
     produced_gradients,
 )
 from .cpp_launches import LaunchWriter
@@ -45,12 +45,12 @@ TENSOR = "const ms::Tensor&"
 OPTIONAL_TENSOR = "const std::optional<ms::Tensor>&"
 
 
-def derive_cpp(spec: Spec) -> CppPlan | None:
+def derive_cpp(spec: Spec, inputs: BackwardInputs) -> CppPlan | None:
     if spec.kernel is None:
         return None
     functions = [forward_function(spec)]
     if isinstance(spec.backward, BackwardCall):
-        functions.append(backward_function(spec, spec.backward))
+        functions.append(backward_function(spec, spec.backward, inputs))
     return CppPlan(tuple(functions), spec.kernel.cpu_header)
 
 
@@ -87,12 +87,12 @@ def forward_function(spec: Spec) -> CppFunction:
     )
 
 
-def backward_function(spec: Spec, backward: BackwardCall) -> CppFunction:
-    inputs = backward_inputs(spec, backward)
+def backward_function(spec: Spec, backward: BackwardCall, inputs: BackwardInputs) -> CppFunction:
     given = {item.name for item in inputs if item.adapters is None}
     shapes = Shapes(spec, backward.temporaries, backward.launches, given)
     produced = produced_gradients(spec, backward)
-    tensors = [gradient_tensor(spec, backward, name) for name in produced]
+    models = gradient_models(spec, backward)
+    tensors = [gradient_tensor(spec, name, models.get(name, name)) for name in produced]
     tensors += [CppTensor(item.name, *shapes.allocation(item)) for item in backward.temporaries]
     written = {gradient(spec, name) for name in produced} | {item.name for item in backward.temporaries}
     writer = LaunchWriter(spec, written, inputs)
@@ -117,11 +117,10 @@ def optional_tensor(spec: Spec, name: str) -> bool:
     return isinstance(argument, TensorArgument) and argument.optional
 
 
-def gradient_tensor(spec: Spec, backward: BackwardCall, name: str) -> CppTensor:
-    """A gradient has the shape and the dtype of its input, and is missing where the input is."""
+def gradient_tensor(spec: Spec, name: str, model: str) -> CppTensor:
+    """A gradient has the shape and the dtype of its input, or of the `model` of it, and is missing where it is."""
     if optional_tensor(spec, name):
         return CppTensor(gradient(spec, name), "std::optional<ms::Tensor>", f"LikeIfPresent({name})")
-    model = gradient_model(spec, backward, name) or name
     return CppTensor(gradient(spec, name), "ms::Tensor", f"{model}.data_type(), {model}.shape()")
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..spec.model import Argument, Attribute, LengthsArgument, Spec, TensorArgument
+from ..spec.model import Argument, Attribute, BackwardCall, LengthsArgument, Spec, TensorArgument
 from ..spec.names import camel_case, natural
 from ..text.python_expression import default, quoted
 from ..text.python_layout import Item, call
 from . import docs
 from .backward import derive_backward, non_differentiable
+from .backward_inputs import backward_inputs
 from .check_body import CHECKS, CheckBody
 from .cpp import derive_cpp
 from .facts import packed_dims, visible_outputs
@@ -36,6 +37,7 @@ def derive_library(specs: Iterable[Spec], specs_path: str) -> LibraryPlan:
 
 def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
     outputs = visible_outputs(spec)
+    inputs = backward_inputs(spec, spec.backward) if isinstance(spec.backward, BackwardCall) else ()
     return OperatorPlan(
         op=spec.op,
         names=(spec.op, *spec.aliases),
@@ -49,8 +51,8 @@ def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
         kernel_outputs=tuple(output.name for output in spec.outputs),
         outputs=tuple(OutputPlan(item.name, docs.output_doc(spec, item)) for item in outputs),
         conditional=conditional(spec),
-        non_differentiable=non_differentiable(spec),
-        backward=derive_backward(spec),
+        non_differentiable=non_differentiable(spec, inputs),
+        backward=derive_backward(spec, inputs),
         check_body=CheckBody(spec).text(),
         check_groups=any(packed_dims(spec, form) for form in spec.format.names),
         rule=layout_rule(spec),
@@ -59,7 +61,7 @@ def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
         backward_reference=spec.backward_reference,
         sample=spec.sample,
         torch_delegate=spec.torch_delegate,
-        cpp=derive_cpp(spec),
+        cpp=derive_cpp(spec, inputs),
     )
 
 

@@ -191,14 +191,17 @@ def check_dims(spec: Spec, holder: TensorArgument | Output | Temporary, role: st
 def check_dim(spec: Spec, dim: Dim, scalar: Scalar, findings: Findings) -> None:
     if dim.is_rest:
         return
-    integers = {attribute.name for attribute in spec.attributes if attribute.type == "int"}
     for name in names_in(dim.expression):
-        if name.id not in spec.dim_docs and name.id not in integers:
+        if name.id not in spec.dim_docs and not is_integer(spec, name.id):
             place = scalar.at(name.offset, len(name.id))
             apart = split_words(name.id, list(spec.dim_docs))
             hint = f"dims are separated by spaces: {' '.join(apart)}" if apart else suggestion(name.id, spec.dim_docs)
             message = f"unknown dim '{name.id}' in '{scalar.text}'"
             findings.add("HP102", place, message, hint or "declare it under 'dims:'")
+
+
+def is_integer(spec: Spec, name: str) -> bool:
+    return any(attribute.name == name and attribute.type == "int" for attribute in spec.attributes)
 
 
 def split_words(text: str, known: list[str]) -> list[str]:
@@ -350,7 +353,7 @@ def check_requirement(spec: Spec, requirement: Requirement, findings: Findings) 
                 findings.add("HP202", place, f"'{call.function}' has no meaning in 'require'")
         if all(name.id in known for name in names_in(part)):
             Typer(spec, requirement.scalar, findings).condition(part)
-        if next(names_in(part), None) is None:
+        if not names_in(part):
             findings.add("HP202", requirement.scalar.span, "a condition that depends on nothing", "delete it")
 
 

@@ -8,11 +8,12 @@ One tree serves every use: it is evaluated by nobody here, but printed as Python
 from __future__ import annotations
 
 import ast
+import keyword
 import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ from .yaml_nodes import CONTROL, Scalar
 ADAPTERS = ("unflatten", "flatten", "unsqueeze", "transpose")
 """The functions that give a tensor another shape."""
 
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 LONGEST = 4000
 DEEPEST = 40
 
@@ -117,9 +119,9 @@ Expression: TypeAlias = (
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """The direct operands of a node."""
+    if isinstance(node, Name | Literal):
+        return ()
     match node:
-        case Literal() | Name():
-            return ()
         case Negative(operand) | Not(operand):
             return (operand,)
         case Binary(_, left, right):
@@ -136,20 +138,17 @@ def children(node: Expression) -> tuple[Expression, ...]:
             return arguments
 
 
-def names_in(node: Expression) -> Iterator[Name]:
+def names_in(node: Expression) -> tuple[Name, ...]:
     """Every name that the expression uses, left to right, repeated ones again."""
     if isinstance(node, Name):
-        yield node
-    for child in children(node):
-        yield from names_in(child)
+        return (node,)
+    return tuple(name for child in children(node) for name in names_in(child))
 
 
-def calls_in(node: Expression) -> Iterator[Call]:
+def calls_in(node: Expression) -> tuple[Call, ...]:
     """Every function call of the expression, outer ones first."""
-    if isinstance(node, Call):
-        yield node
-    for child in children(node):
-        yield from calls_in(child)
+    inner = tuple(call for child in children(node) for call in calls_in(child))
+    return (node, *inner) if isinstance(node, Call) else inner
 
 
 def leading_space(text: str) -> int:
@@ -186,6 +185,8 @@ def syntax_hint(text: str) -> str:
 def parse_expression(scalar: Scalar, text: str | None = None, offset: int = 0) -> Expression:
     """Parse a scalar's text (or the part of it at `offset`) as an expression."""
     source = scalar.text if text is None else text
+    if PLAIN_NAME.match(source) and not keyword.iskeyword(source) and source not in LITERALS:
+        return Name(source, offset)  # what Python's parser would find: most dims are no more than a name
     return Converter(source, scalar, offset).convert(parse_python(source, scalar, offset))
 
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import keyword
 import re
-import stat
 from collections import Counter
-from pathlib import Path
 
 from ..diagnostics import Diagnostic, Findings, Source, Span, SpecError, suggestion
 from .load_rules import load_backward, load_context_parallel, load_kernel, load_requirements, load_sharding
@@ -19,31 +17,9 @@ from .node_access import block_of, entries_of, get, scalars_of, text_of, words
 from .schema import check_schema
 from .yaml_nodes import Mapping, Node, Scalar, read_nodes
 
-MOST_BYTES = 1_000_000
 MOST_FORMATS = 16
 RANK_FORMAT = re.compile(r"rank\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*\)\Z")
 REFERENCE = re.compile(r"([a-z_][a-z0-9_]*):([a-z_][a-z0-9_]*)\Z")
-
-
-def read_source(path: Path, shown: str) -> Source:
-    """The text of a spec file; `shown` is the path in messages. SpecError HP001 or HP005 if it cannot be read."""
-    nowhere = Span(Source(shown, ""), 0, 0)
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a pipe, a folder or a device: reading it might never end
-            raise SpecError(Diagnostic("HP001", nowhere, "is not a file", "a spec is a text file"))
-        with path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise SpecError(Diagnostic("HP001", nowhere, f"cannot be read: {error.strerror or error}")) from None
-    if len(data) > MOST_BYTES:
-        raise SpecError(Diagnostic("HP005", nowhere, f"larger than {MOST_BYTES} bytes"))
-    try:
-        return Source(shown, data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8", errors="replace")
-        line = before.count("\n") + 1
-        place = Span(Source(shown, before), line, len(before) - (before.rfind("\n") + 1) + 1)
-        raise SpecError(Diagnostic("HP001", place, "not UTF-8 text", "save the file as UTF-8")) from None
 
 
 def load_spec(source: Source) -> Spec:

@@ -45,7 +45,7 @@ class TensorLoader:
         return tuple(argument for argument in built if argument)
 
     def argument(self, key: Scalar, node: Node) -> Argument:
-        body = node if isinstance(node, Mapping) else Mapping((), key.span)
+        body = node if isinstance(node, Mapping) else Mapping((), key.span, {})
         kind = text_of(body.get("type")) or ("tensor" if body.get("dims") else "")
         if not kind:
             hint = "give dims for a tensor, or a type: lengths, int, float, bool, str, dtype, ints"
@@ -172,7 +172,7 @@ class TensorLoader:
     def outputs(self, node: Node | None) -> tuple[Output, ...]:
         built: dict[str, Output] = {}
         for key, value in entries_of(node):
-            body = value if isinstance(value, Mapping) else Mapping((), key.span)
+            body = value if isinstance(value, Mapping) else Mapping((), key.span, {})
             output = self.findings.attempt(lambda: self.output(key, body, built))  # noqa: B023
             if output:
                 built[key.text] = output

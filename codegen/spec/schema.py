@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import operator
 from collections.abc import Iterable
-from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
+from jsonschema_rs import Draft7Validator
+
+from .. import package
 from ..diagnostics import Findings, Span, suggestion
 from .yaml_nodes import Mapping, Node, Scalar, Sequence, plain
 
@@ -30,53 +34,87 @@ SOMETHING = r"\S"
 @functools.cache
 def schema_text() -> str:
     """The JSON Schema (draft-07) as it lies in the package."""
-    return resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
+    return (package.CODE / "spec" / "schema.json").read_text(encoding="utf-8")
 
 
 @functools.cache
-def validator() -> Any:
-    from jsonschema import Draft7Validator  # imported here: it costs as much as everything else at start
+def schema() -> Any:
+    return json.loads(schema_text())
 
-    return Draft7Validator(json.loads(schema_text()))
+
+@functools.cache
+def validator() -> Draft7Validator:
+    return Draft7Validator(schema())
+
+
+class Violation(NamedTuple):
+    """What does not hold: a keyword of the schema and its value, in the part `rules`, for the value at `path`."""
+
+    path: list[str | int]
+    keyword: str
+    value: Any
+    rules: dict[str, Any]
+
+
+def violations(root: Mapping) -> list[Violation]:
+    """Everything that the schema does not allow, in the order of the paths; unknown keys before missing ones."""
+    instance = finite(plain(root))
+    if validator().is_valid(instance):
+        return []
+    found = []
+    for error in validator().iter_errors(instance):
+        *way, keyword = error.schema_path
+        rules = functools.reduce(operator.getitem, way, schema())
+        found.append(Violation(list(error.instance_path), str(keyword), rules[keyword], rules))
+    return sorted(found, key=lambda item: ([str(part) for part in item.path], item.keyword))
+
+
+def finite(value: Any) -> Any:
+    """The value as JSON can have it: any other number stands for infinity and nan."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return 0.0 if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_schema(root: Mapping, findings: Findings) -> None:
     """Add a finding for everything that the schema does not allow."""
-    for error in sorted(validator().iter_errors(plain(root)), key=lambda error: [str(part) for part in error.path]):
-        report(root, error, findings)
+    for violation in violations(root):
+        report(root, violation, findings)
 
 
-def report(root: Mapping, error: Any, findings: Findings) -> None:
-    path = list(error.absolute_path)
+def report(root: Mapping, violation: Violation, findings: Findings) -> None:
+    path, keyword, value, rules = violation
     node = node_at(root, path)
     where = place_words(path)
-    if error.validator == "additionalProperties" and isinstance(node, Mapping):
-        known = error.schema.get("properties", {})
+    if keyword == "additionalProperties" and isinstance(node, Mapping):
+        known = rules.get("properties", {})
         unquoted = any(")" in key.text for key, _ in node.entries)
         for key in [key for key, _ in node.entries if key.text not in known][: 1 if unquoted else None]:
             hint = suggestion(key.text, known) or f"known: {', '.join(known)}"
             if unquoted:
                 hint = "put a kernel call into quotes inside { }"
             findings.add("HP021", key.span, f"unknown key '{key.text}'{where}", hint)
-    elif error.validator == "required" and isinstance(node, Mapping):
-        missing = [name for name in error.validator_value if node.get(name) is None]
-        hint = error.schema.get("properties", {}).get(missing[0], {}).get("description", "") if missing else ""
+    elif keyword == "required" and isinstance(node, Mapping):
+        missing = [name for name in value if node.get(name) is None]
+        hint = rules.get("properties", {}).get(missing[0], {}).get("description", "") if missing else ""
         findings.add("HP022", key_span(root, path), f"'{missing[0]}' is missing{where}", hint)
-    elif error.validator == "enum":
-        words = [str(word) for word in error.validator_value]
+    elif keyword == "enum":
+        words = [str(word) for word in value]
         shown = node.text if isinstance(node, Scalar) else "this"
         findings.add("HP023", node.span, f"'{shown}' is not allowed{where}", suggestion(shown, words))
-    elif error.validator == "type":
-        message = f"expected {wanted(error.validator_value)}{where}, but got {kind_of(node)}"
-        findings.add("HP020", node.span, message, type_hint(path, node, error.validator_value))
-    elif error.validator == "uniqueItems":
+    elif keyword == "type":
+        message = f"expected {wanted(value)}{where}, but got {kind_of(node)}"
+        findings.add("HP020", node.span, message, type_hint(path, node, value))
+    elif keyword == "uniqueItems":
         findings.add("HP104", node.span, f"an entry occurs twice{where}", "delete one")
-    elif error.validator == "pattern" and error.validator_value == SOMETHING:
+    elif keyword == "pattern" and value == SOMETHING:
         findings.add("HP020", node.span, f"expected text{where}, but got nothing")
-    elif error.validator == "pattern":
-        findings.add("HP020", node.span, f"'{plain(node)}' has not the form {error.validator_value}{where}")
+    elif keyword == "pattern":
+        findings.add("HP020", node.span, f"'{plain(node)}' has not the form {value}{where}")
     else:
-        limit = f"{error.validator}: {error.validator_value}"
+        limit = f"{keyword}: {value}"
         findings.add("HP020", node.span, f"a value out of bounds{where} ({limit})")
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import bisect
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -32,6 +31,8 @@ INT = re.compile(r"[-+]?[0-9]+\Z")
 OCTAL = re.compile(r"0o[0-7]+\Z")
 HEX = re.compile(r"0x[0-9a-fA-F]+\Z")
 FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+OTHER_LINE_ENDS = re.compile(r"[\r\x85\u2028\u2029]")
+WORDS_START = "nNtTfF"  # of null, true and false
 INFINITE = re.compile(r"([-+]?)\.(?:inf|Inf|INF)\Z")
 NAN = re.compile(r"\.(?:nan|NaN|NAN)\Z")
 CONTROL = re.compile(
@@ -39,8 +40,7 @@ CONTROL = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A value; `text` is what the spec says, `value` what the core schema makes of it."""
 
     value: Plain
@@ -67,30 +67,30 @@ class Scalar:
         return self.span
 
 
-@dataclass(frozen=True)
-class Sequence:
+class Sequence(NamedTuple):
     items: tuple[Node, ...]
     span: Span
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     entries: tuple[tuple[Scalar, Node], ...]
     span: Span
+    places: dict[str, int]  # of the keys among the entries
 
     def get(self, key: str) -> Node | None:
-        return next((value for name, value in self.entries if name.text == key), None)
+        place = self.places.get(key)
+        return None if place is None else self.entries[place][1]
 
     def key(self, key: str) -> Scalar:
         """The key itself, for messages about it."""
-        return next(name for name, _ in self.entries if name.text == key)
+        return self.entries[self.places[key]][0]
 
 
 Node: TypeAlias = "Scalar | Sequence | Mapping"
 
 
 def plain(node: Node) -> Any:
-    """The node as Python data, without places: what the schema is checked on."""
+    """The node as Python data, without places."""
     if isinstance(node, Scalar):
         return node.value
     if isinstance(node, Sequence):
@@ -106,6 +106,8 @@ def span_at(source: Source, index: int, length: int = 1) -> Span:
 
 def core_value(text: str) -> Plain:
     """A plain scalar's value by the YAML 1.2 core schema."""
+    if text[:1].isalpha() and text[0] not in WORDS_START:
+        return text  # most are words
     if NULL.match(text):
         return None
     if BOOL.match(text):
@@ -165,15 +167,17 @@ class Reader:
         self.source = source
         self.findings = Findings()
         self.count = 0
-        self.events: Iterator[Any] = yaml.parse(source.text, Loader=yaml.CLoader)
+        # The parser ends lines at other characters too, such as a lone carriage return.
+        self.usual_lines = not OTHER_LINE_ENDS.search(source.text)
+        self.event: Callable[[], Any] = yaml.CLoader(source.text).get_event
 
     def document(self) -> Mapping:
         nodes: list[Node] = []
-        for event in self.events:
+        while not isinstance(event := self.event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
                 if nodes:
                     self.fail("HP020", event, "a second document in the file", "one file describes one operator")
-                nodes.append(self.node(next(self.events), 0))
+                nodes.append(self.node(self.event(), 0))
         if not nodes or (isinstance(nodes[0], Scalar) and nodes[0].value is None):
             raise SpecError(
                 Diagnostic("HP020", Span(self.source, 1, 1), "the file is empty", "a spec starts with 'op: <name>'")
@@ -199,7 +203,7 @@ class Reader:
             return self.scalar(event)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Node] = []
-            while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
+            while not isinstance(item := self.event(), yaml.SequenceEndEvent):
                 items.append(self.node(item, depth + 1))
                 self.limit(event, len(items))
             return Sequence(tuple(items), self.span(event))
@@ -207,22 +211,23 @@ class Reader:
 
     def mapping(self, event: Any, depth: int) -> Mapping:
         entries: list[tuple[Scalar, Node]] = []
-        seen: dict[str, Scalar] = {}
-        while not isinstance(item := next(self.events), yaml.MappingEndEvent):
+        places: dict[str, int] = {}
+        while not isinstance(item := self.event(), yaml.MappingEndEvent):
             key = self.node(item, depth + 1)
-            value = self.node(next(self.events), depth + 1)
+            value = self.node(self.event(), depth + 1)
             if not isinstance(key, Scalar):
                 raise SpecError(Diagnostic("HP020", key.span, "a key must be a word"))
-            if key.text in seen:
-                first = Note(seen[key.text].span, "first used here")
+            if key.text in places:
+                first = Note(entries[places[key.text]][0].span, "first used here")
                 self.findings.add("HP003", key.span, f"the key '{key.text}' occurs twice", "delete one", [first])
-            seen.setdefault(key.text, key)
+            places.setdefault(key.text, len(entries))
             entries.append((key, value))
             self.limit(event, len(entries))
-        return Mapping(tuple(entries), self.span(event))
+        return Mapping(tuple(entries), self.span(event), places)
 
     def scalar(self, event: Any) -> Scalar:
-        control = CONTROL.search(event.value)
+        # Only an escape can bring in a character that the text has not.
+        control = CONTROL.search(event.value) if event.style == '"' else None
         if control:
             self.fail(
                 "HP006", event, f"the character U+{ord(control.group()):04X} is not allowed in a spec", "delete it"
@@ -236,9 +241,10 @@ class Reader:
             self.fail("HP005", event, f"more than {MOST_ENTRIES} entries in one list or mapping")
 
     def span(self, event: Any) -> Span:
-        # By the offsets: the parser counts lines at other characters too, such as a lone carriage return.
         start, end = event.start_mark, event.end_mark
         length = end.index - start.index if end.line == start.line else 1
+        if self.usual_lines:
+            return Span(self.source, start.line + 1, start.column + 1, max(1, length))
         return span_at(self.source, start.index, max(1, length))
 
     def fail(self, rule: str, event: Any, message: str, hint: str = "") -> None:

@@ -12,9 +12,25 @@ from .python_expression import quoted
 from .python_layout import WIDTH, Group, Item, assigned, call, columns, flat, lay_out, prefixed, statement
 
 if TYPE_CHECKING:
+    from ..artifacts import IndexedOperator
     from ..plan.operator import Parameter
 
 TYPES = ("DType", "Integers", "Lengths", "Tensor")
+
+
+def types_used(parameters: Iterable[Parameter]) -> tuple[str, ...]:
+    """The names of types in a signature."""
+    return tuple(sorted({word for item in parameters for word in item.python_type.split()} & set(TYPES)))
+
+
+def type_imports(operators: Iterable[IndexedOperator], typing: Iterable[str] = ()) -> str:
+    """The import lines for the types of several operators' signatures."""
+    lines = [f"from typing import {', '.join(typing)}", ""] if typing else []
+    return "\n".join([*lines, type_import(name for op in operators for name in op.types)])
+
+
+def type_import(types: Iterable[str]) -> str:
+    return f"from hyper_parallel.core.shard.argument_types import {', '.join(sorted({*types, 'Tensor'}))}"
 
 
 def imports(
@@ -33,9 +49,7 @@ def imports(
     names = [name for name, is_used in (("INT64_MAX", "INT64_MAX" in used), ("ArgumentChecks", checks)) if is_used]
     if names:
         lines.append(f"from hyper_parallel.core.shard.argument_checks import {', '.join(names)}")
-    words = {word for item in parameters for word in item.python_type.split()} | {"Tensor"}
-    lines.append(f"from hyper_parallel.core.shard.argument_types import {', '.join(sorted(words & set(TYPES)))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, type_import(types_used(parameters))])
 
 
 def names_used(code: str) -> set[str]:
@@ -177,6 +191,7 @@ PIECES = (
     saved_line,
     signature_end,
     tuple_lines,
+    type_imports,
     unpacked,
     word_line,
 )

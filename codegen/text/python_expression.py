@@ -50,6 +50,8 @@ def default(value: str | int | float | bool | tuple[int, ...]) -> Item:
 
 def quoted(text: str) -> str:
     """Text as a Python string literal: double quotes, unless single ones need fewer escapes."""
+    if text.isprintable() and not ('"' in text or "\\" in text):
+        return f'"{text}"'
     quote = "'" if text.count('"') > text.count("'") else '"'
     return quote + "".join("\\" + char if char == quote else escape(char) for char in text) + quote
 

@@ -12,6 +12,7 @@ import dataclasses
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 WIDTH = 120
@@ -30,7 +31,7 @@ class Group:
     is_tuple: bool = False
     comma: bool = True
 
-    @property
+    @cached_property
     def flat(self) -> str:
         comma = "," if self.is_tuple and len(self.items) == 1 else ""
         return self.opening + ", ".join(flat(item) for item in self.items) + comma + self.closing
@@ -43,7 +44,7 @@ class Chain:
     operands: tuple[Item, ...]
     operators: tuple[str, ...]
 
-    @property
+    @cached_property
     def flat(self) -> str:
         return " ".join([flat(self.operands[0]), *(f"{lead}{flat(item)}" for lead, item in self.others())])
 

@@ -179,5 +179,5 @@ def check_printing(spec: Spec, path: str, files: Mapping[PurePosixPath, str]) ->
         names = [key for key in vars(spec) if getattr(spec, key) != getattr(again, key) and key not in ("source",)]
         differ = "\n".join(f"{key}\n  {getattr(spec, key)!r}\n  {getattr(again, key)!r}" for key in names[:3])
         raise Finding("printed and read again, it is another model", f"{differ}\n\n{text}")
-    if any(files[name] != text for name, text in render_operator(derive_operator(again, path)).items()):
+    if any(files[name] != text for name, text in render_operator(derive_operator(again, path)).files.items()):
         raise Finding("printed and read again, it gives other files", text)

@@ -39,7 +39,7 @@ NAMES_BELOW = {"args", "outputs", "dims", "temporaries", "precomputed", "reduce"
 """The keys whose values map names of the author."""
 
 TEXTS = GOLDEN / "hostile_prose"  # a case with characters outside of ASCII
-DEPENDENCIES = ("click", "jinja2", "jsonschema", "pyyaml")
+DEPENDENCIES = ("click", "jinja2", "jsonschema-rs", "pyyaml")
 VERSIONS = ("python3.10", "python3.11", "python3.12", "python3.13", "python3.14")
 
 

@@ -26,10 +26,11 @@ from hpgen.spec.expression import (
     Not,
     children,
 )
-from hpgen.spec.load import load_spec, read_source
+from hpgen.spec.load import load_spec
 from hpgen.spec.model import Attribute, BackwardCall, LengthsArgument, Spec, TensorArgument
 from hpgen.spec.names import FUNCTIONS, LITERALS
 from hpgen.spec.schema import schema_text
+from hpgen.spec.source import read_source
 from hpgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence, read_nodes
 from tests.fixtures.library import SPECS as FIXTURES
 

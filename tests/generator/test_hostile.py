@@ -15,7 +15,8 @@ import pytest
 
 from hpgen.diagnostics import Source, SpecError
 from hpgen.spec.check import check_spec
-from hpgen.spec.load import load_spec, read_source
+from hpgen.spec.load import load_spec
+from hpgen.spec.source import read_source
 from tests.fuzz.judge import check_text
 
 from .hostile import counts, documents, expressions, words

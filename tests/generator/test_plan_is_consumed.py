@@ -14,9 +14,10 @@ from unittest.mock import patch
 import jinja2
 import pytest
 
+from hpgen.artifacts import PLATFORMS
 from hpgen.library import load_library
 from hpgen.plan import LibraryPlan, derive_library, operator
-from hpgen.render import PLATFORMS, environment, render, render_library
+from hpgen.render import environment, render, render_library
 from hpgen.spec import dims, expression, kernel_call, model
 from hpgen.spec.check import check_spec
 from hpgen.text.python_layout import Chain, Group, prefixed
@@ -155,7 +156,7 @@ def altered(value: Any) -> Iterator[Any]:
 
 def test_a_name_that_the_plan_does_not_have_is_an_error(plans: list[LibraryPlan]) -> None:
     assert environment().undefined is jinja2.StrictUndefined
-    with pytest.raises(jinja2.UndefinedError, match="library"):
+    with pytest.raises(jinja2.UndefinedError, match="operators"):
         render("init.py.j2", header="")
     with pytest.raises(jinja2.UndefinedError):
         render("api.py.j2", header="", op=PLATFORMS[0])

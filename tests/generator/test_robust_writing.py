@@ -48,7 +48,7 @@ def test_killed_before_any_change_in_the_file_system(between: Project, name: str
     between.become(way.before)
     steps = between.run(way.specs).steps
     between.assert_all_is_well(way)
-    assert steps > 3 * len(set(way.after.items()) - set(way.before.items())), "the hook misses changes"
+    assert steps > 2 * len(set(way.after.items()) - set(way.before.items())), "the hook misses changes"
     seen = collections.Counter[str]()
     for step in range(1, steps + 1, stride):
         between.become(way.before)

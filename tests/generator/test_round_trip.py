@@ -12,8 +12,9 @@ from hpgen.diagnostics import Source
 from hpgen.plan import derive_operator
 from hpgen.render import render_operator
 from hpgen.spec.check import check_spec
-from hpgen.spec.load import load_spec, read_source
+from hpgen.spec.load import load_spec
 from hpgen.spec.model import Spec
+from hpgen.spec.source import read_source
 from hpgen.spec.unparse import unparse
 
 from .spec_texts import ROOT

@@ -27,7 +27,9 @@ PARTS = [(kind.removeprefix("part:"), text) for kind, text in BLOCKS if kind.sta
 def generate(text: str) -> dict[str, str]:
     spec = load_spec(Source("x.yaml", text))
     check_spec(spec)
-    return {str(path): content for path, content in render_operator(derive_operator(spec, "specs/x.yaml")).items()}
+    return {
+        str(path): content for path, content in render_operator(derive_operator(spec, "specs/x.yaml")).files.items()
+    }
 
 
 def insert(key: str, part: str) -> str:

@@ -80,7 +80,8 @@ def serve() -> None:
     from hpgen.cli import main
 
     with tempfile.TemporaryDirectory() as warm, contextlib.redirect_stdout(io.StringIO()):
-        main(["ops", str(ROOT / "specs"), "-o", warm], standalone_mode=False)
+        for option in ("--no-cache", "--cache"):  # all that either imports
+            main(["ops", str(ROOT / "specs"), "-o", warm, option], standalone_mode=False)
     for line in sys.stdin:
         sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
         sys.stdout.flush()
