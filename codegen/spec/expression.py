@@ -26,6 +26,7 @@ ADAPTERS = ("unflatten", "flatten", "unsqueeze", "transpose")
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 LONGEST = 4000
+LONGEST_TEXT = 80
 DEEPEST = 40
 
 BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
@@ -244,6 +245,8 @@ class Converter:
             control = CONTROL.search(value) if isinstance(value, str) else None
             if control:  # written as an escape: YAML has refused the character itself
                 raise self.refuse(node, f"the character U+{ord(control.group()):04X} is not allowed in a spec")
+            if isinstance(value, str) and len(value) > LONGEST_TEXT:
+                raise self.refuse(node, f"a text of more than {LONGEST_TEXT} characters")
             return Literal(value, at)
         raise self.refuse(node, f"a literal of type {type(value).__name__} is not part of the language", LANGUAGE)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .python_expression import quoted
-from .python_layout import WIDTH, Group, Item, assigned, call, columns, flat, lay_out, prefixed, statement
+from .python_layout import WIDTH, Chain, Group, Item, assigned, call, columns, flat, lay_out, prefixed, statement
 
 if TYPE_CHECKING:
     from ..artifacts import IndexedOperator
@@ -46,7 +46,8 @@ def imports(
     lines = ["import math"] if "math" in used else []
     lines += [f"from typing import {', '.join(typing)}"] if typing else []
     lines += [""] if lines else []
-    names = [name for name, is_used in (("INT64_MAX", "INT64_MAX" in used), ("ArgumentChecks", checks)) if is_used]
+    needed = used | ({"ArgumentChecks"} if checks else set())
+    names = [name for name in ("INT64_MAX", "ArgumentChecks", "factorial") if name in needed]
     if names:
         lines.append(f"from hyper_parallel.core.shard.argument_checks import {', '.join(names)}")
     return "\n".join([*lines, type_import(types_used(parameters))])
@@ -68,9 +69,11 @@ def import_line(module: str, *names: str) -> str:
 
 def parameter_line(parameter: Parameter, indent: int, defaults: bool = True) -> str:
     """One parameter of a signature."""
-    declared: Item = f"{parameter.name}: {parameter.python_type}"
+    first, *others = parameter.python_type.split(" | ")
+    given: Item = f"{parameter.name}: {first}" if not others else others[-1]
     if defaults and parameter.python_default:
-        declared = prefixed(f"{declared} = ", parameter.python_default)
+        given = prefixed(f"{given} = ", parameter.python_default)
+    declared = given if not others else Chain((f"{parameter.name}: {first}", given), ("|",))
     return lay_out(declared, indent, ",")
 
 

@@ -26,7 +26,7 @@ from .python_layout import Chain, Group, Item, bracketed, call, flat, prefixed
 
 CONDITIONAL, OR, AND, NOT, COMPARE, ADD, MULTIPLY, UNARY, ATOM = range(9)
 OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-FUNCTIONS = {"fact": "math.factorial", "min": "min", "max": "max"}
+FUNCTIONS = {"fact": "factorial", "min": "min", "max": "max"}
 FUNCTIONS |= {name: name for name in ADAPTERS}
 
 

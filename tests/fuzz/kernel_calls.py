@@ -177,6 +177,7 @@ def incoming(spec: Builder, item: str) -> str:
     if not chance(spec.draw, 5):
         return given
     dims = spec.everywhere() or ["2"]
-    by_extents = f"unflatten({given}, -1, {pick(spec.draw, dims)}, {pick(spec.draw, dims)})"
+    first = pick(spec.draw, [*dims, f"fact({dims[0]})", f"min({dims[0]}, INT64_MAX)", f"cdiv({dims[0]}, 2)"])
+    by_extents = f"unflatten({given}, -1, {first}, {pick(spec.draw, dims)})"
     others = (f"flatten({given}, 0, 1)", f"unsqueeze({given}, -1)", f"transpose({given}, 0, -1)", by_extents)
     return pick(spec.draw, others)

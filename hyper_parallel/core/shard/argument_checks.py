@@ -8,6 +8,7 @@ DTensors: the shape of a DTensor is the global one.
 
 from __future__ import annotations
 
+import math
 import numbers
 import reprlib
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.platform import get_platform
 
 INT64_MAX = 2**63 - 1
+MOST_FACTORIAL = 20
 HOST_DTYPES = ("float32", "float64")
 """What the kernels on the host and the references take besides the NPU kernel's dtypes."""
 DTYPES = (
@@ -31,6 +33,13 @@ DTYPES = (
     "uint8",
     "bool",
 )
+
+
+def factorial(n: int) -> int:
+    """n!, as the kernels' code has it: of 64 bits. ValueError for any n but 0 to 20."""
+    if not 0 <= n <= MOST_FACTORIAL:
+        raise ValueError(f"fact({n}) is outside of fact(0) to fact({MOST_FACTORIAL}), 64 bits")
+    return math.factorial(n)
 
 
 class ArgumentChecks:

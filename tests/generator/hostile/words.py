@@ -72,7 +72,7 @@ TEXTS = {
     "four quotes": '""""',
     "a quote at the end": 'x "',
     "a backslash at the end": "x \\",
-    "many backslashes": "\\" * 99,
+    "many backslashes": "\\" * 80,
     "the end of a comment": "*/ #error x",
     "a line comment that goes on": "x \\\n#error x",
     "trigraphs": "??/ ??= ??'",

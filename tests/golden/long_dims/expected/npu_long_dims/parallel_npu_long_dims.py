@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from hyper_parallel.core.shard.argument_checks import ArgumentChecks
+from hyper_parallel.core.shard.argument_checks import ArgumentChecks, factorial
 from hyper_parallel.core.shard.argument_types import Tensor
 from hyper_parallel.core.shard.ops.layout_rule import LayoutRule
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
@@ -89,7 +88,7 @@ def check_arguments(
         )
         _CHECKS.extent("late", 0, "2*M_late", late.shape[0], 2 * M_late)
         _CHECKS.extent("late", 2, "cdiv(M_late,8)", late.shape[2], -(-M_late // 8))
-        _CHECKS.extent("late", 3, "(fact(M_late)+1)", late.shape[3], math.factorial(M_late) + 1)
+        _CHECKS.extent("late", 3, "(fact(M_late)+1)", late.shape[3], factorial(M_late) + 1)
     else:  # AK
         _CHECKS.dims("x", x, "A B C D E F G H K", (None, None, None, None, None, None, None, None, None))
         Rows_of_the_matrix, Columns_of_the_matrix = _CHECKS.dims(
@@ -126,7 +125,7 @@ def check_arguments(
         )
         _CHECKS.extent("late", 0, "2*M_late", late.shape[0], 2 * M_late)
         _CHECKS.extent("late", 2, "cdiv(M_late,8)", late.shape[2], -(-M_late // 8))
-        _CHECKS.extent("late", 3, "(fact(M_late)+1)", late.shape[3], math.factorial(M_late) + 1)
+        _CHECKS.extent("late", 3, "(fact(M_late)+1)", late.shape[3], factorial(M_late) + 1)
 
 
 class NpuLongDimsDistributedOp(DistributedOp):
