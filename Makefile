@@ -55,7 +55,7 @@ format: $(VENV)/test.done ## let the formatters rewrite hand-written files
 	$(BIN)/clang-format -i $(CPP)
 
 benchmark: $(VENV)/test.done ## time the generator, and torchgen beside it
-	$(BIN)/python benchmarks/codegen.py --torchgen
+	$(BIN)/python benchmarks/codegen.py --profile --torchgen
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

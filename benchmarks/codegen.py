@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time and memory of `hpgen ops` in cold processes: generating, regenerating unchanged, checking.
 
-Run: python benchmarks/codegen.py [--specs 10 100 1000] [--runs 3] [--torchgen]
+Run: python benchmarks/codegen.py [--specs 10 100 1000] [--runs 3] [--profile] [--torchgen]
 
 The specs are the repository's own, in turn and renamed. Columns, in seconds of wall time:
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pstats
 import statistics
 import subprocess
 import sys
@@ -121,6 +122,37 @@ class Library:
         ]
 
 
+STAGES = {
+    "YAML to nodes": ("yaml_nodes.py", "read_nodes"),
+    "nodes against the schema": ("schema.py", "check_schema"),
+    "nodes to model": ("load.py", "load"),
+    "checks of the model": ("check.py", "check_spec"),
+    "model to plan": ("derive.py", "derive_operator"),
+    "plan to texts": ("render.py", "render_operator"),
+    "index files": ("render.py", "render_index"),
+    "comparing": ("output.py", "compare"),
+    "writing": ("output.py", "write"),
+}
+
+
+def profile(folder: Path, count: int) -> None:
+    """Print the share of each stage in a run of one process."""
+    library = Library(folder, count)
+    arguments = ["ops", str(library.specs), "-o", str(library.made), "--no-cache", "--jobs", "1"]
+    run([sys.executable, "-m", "cProfile", "-o", str(folder / "profile"), "-m", "hpgen", *arguments])
+    found = pstats.Stats(str(folder / "profile"))
+    entries: dict[tuple[str, int, str], tuple[int, int, float, float, object]] = found.stats  # type: ignore[attr-defined]
+    total, rest = float(found.total_tt), float(found.total_tt)  # type: ignore[attr-defined]
+    print(f"profile of {count} specs in one process: {total:.1f} s with the profiler")
+    for title, (file, function) in STAGES.items():
+        seconds = sum(
+            entry[3] for (path, _, name), entry in entries.items() if Path(path).name == file and name == function
+        )
+        rest -= seconds
+        print(f"  {seconds / total:>4.0%}  {title}")
+    print(f"  {max(rest, 0) / total:>4.0%}  start of Python, imports, templates, the rest")
+
+
 def torchgen(folder: Path, options: Sequence[str]) -> tuple[Cost, Size]:
     """PyTorch's generator on its own YAML."""
     found = find_spec("torchgen")
@@ -142,6 +174,7 @@ def main() -> None:
     parser.add_argument("--specs", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", default=memory_folder(), help="where to generate (default: in memory if possible)")
+    parser.add_argument("--profile", action="store_true", help="also show what a run spends its time on")
     parser.add_argument("--torchgen", action="store_true", help="also time PyTorch's generator")
     options = parser.parse_args()
     tempfile.tempdir = options.folder
@@ -161,6 +194,8 @@ def main() -> None:
             best = max(best, speed)
             peak = max(cost.megabytes for cost in costs)
             print(f"{count:>6} {made.files:>6}{times}{peak:>9.0f}{speed.files:>9}{speed.lines:>10}", flush=True)
+        if options.profile:
+            profile(Path(folder) / "profile", max(options.specs))
     if options.torchgen:
         for words in ([], ["--per-operator-headers"]):
             with tempfile.TemporaryDirectory() as name:

@@ -9,12 +9,15 @@ import re
 import pytest
 import yaml
 
+from hpgen import diagnostics
 from hpgen.diagnostics import Source
 from hpgen.plan import derive_operator
 from hpgen.render import render_operator
+from hpgen.spec import dims, expression, kernel_call, load, load_rules, names, source, yaml_nodes
 from hpgen.spec.check import check_spec
 from hpgen.spec.load import load_spec
 from hpgen.spec.schema import schema_text
+from hyper_parallel.core.shard import argument_checks
 
 from .spec_texts import ROOT
 
@@ -77,3 +80,30 @@ def test_every_key_of_the_language_is_in_the_guide() -> None:
 
     missing = {key for key in keys(yaml.safe_load(schema_text())) if not re.search(rf"\b{key}\b", GUIDE)}
     assert missing == set()
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    section = GUIDE.split("## Limits")[1].split("\n## ")[0]
+    named = {
+        int(number.replace(",", "")) for number in re.findall(r"\b\d[\d,]*\b(?! = )", section.split("|---|---|")[1])
+    }
+    limits = {
+        source.MOST_BYTES,
+        yaml_nodes.MOST_NODES,
+        yaml_nodes.MOST_NESTED,
+        yaml_nodes.MOST_ENTRIES,
+        kernel_call.MOST_ARGUMENTS,
+        load.MOST_FORMATS,
+        load_rules.MOST_CHARACTERS,
+        dims.MOST_DIMS,
+        names.MOST_CHARACTERS,
+        expression.LONGEST,
+        expression.DEEPEST,
+        expression.LONGEST_TEXT,
+        expression.MOST_FACTORIAL,
+        argument_checks.MOST_FACTORIAL,
+        diagnostics.MOST_FINDINGS,
+        diagnostics.MOST_TEXT,
+        (2**63 - 1).bit_length() + 1,
+    }
+    assert named == limits

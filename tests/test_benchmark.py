@@ -1,0 +1,45 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark of docs/performance.md runs and prints its table. What it measures is nobody's assertion."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "performance.md").read_text()
+
+
+def benchmark(*options: str) -> str:
+    command = [sys.executable, "benchmarks/codegen.py", "--specs", "7", "--runs", "1", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
+def test_it_prints_a_line_for_each_size_and_the_profile() -> None:
+    lines = benchmark("--profile").splitlines()
+    titles = next(line for line in lines if line.startswith(" specs"))
+    row = next(line for line in lines if line.startswith("     7 "))
+    assert re.split(r"\s{2,}", titles.strip())[-3:] == ["peak MB", "files/s", "lines/s"]
+    assert row.split()[:2] == ["7", "47"]
+    assert len(row.split()) == 10
+    shares = [int(share) for share in re.findall(r"^ +(\d+)%  ", "\n".join(lines), flags=re.MULTILINE)]
+    assert len(shares) == 10
+    assert 95 <= sum(shares) <= 105
+
+
+@pytest.mark.slow
+def test_it_runs_torchgen_beside() -> None:
+    shown = benchmark("--torchgen")
+    assert re.search(r"^torchgen --per-operator-headers: \d{4,} files of \d{6,} lines", shown, flags=re.MULTILINE)
+    assert shown.count("hpgen does") == 2
+
+
+def test_the_page_names_the_command_that_the_makefile_runs() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (options,) = re.findall(r"python benchmarks/codegen.py (.*)", makefile)
+    assert f"make benchmark        # python benchmarks/codegen.py {options}\n" in PAGE
