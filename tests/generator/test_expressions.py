@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hpgen.spec.yaml_nodes import Scalar, read_nodes
 from hpgen.text.cpp_expression import cpp, string
 from hpgen.text.fold import fold
 from hpgen.text.python_expression import negated, python, quoted
+from hyper_parallel.core.shard.argument_checks import factorial
 from tests.compiler import needs_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,7 +197,7 @@ def test_cpp_means_what_python_means(tmp_path: Path) -> None:
     )
     printed = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True).stdout
     expected = [
-        [eval(python(parse(text)), {"math": math, "a": a, "b": b, "c": c}) for text in INTEGER_EXPRESSIONS]
+        [eval(python(parse(text)), {"factorial": factorial, "a": a, "b": b, "c": c}) for text in INTEGER_EXPRESSIONS]
         for a, b, c in values
     ]
     assert [[int(word) for word in line.split()] for line in printed.splitlines()] == expected
