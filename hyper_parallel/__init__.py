@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.dtensor import DTensor, distribute_tensor
     from hyper_parallel.core.dtensor.layout import Layout
     from hyper_parallel.core.dtensor.placement_types import Partial, Replicate, Shard, StridedShard
+    from hyper_parallel.core.shard.dispatch_switch import (
+        disable_dtensor_dispatch,
+        dtensor_dispatch,
+        enable_dtensor_dispatch,
+    )
+    from hyper_parallel.core.shard.gradients import reduce_gradient
     from hyper_parallel.platform import get_platform
 
     from . import custom_ops
@@ -28,7 +34,10 @@ __all__ = [
     "Shard",
     "StridedShard",
     "custom_ops",
+    "disable_dtensor_dispatch",
     "distribute_tensor",
+    "dtensor_dispatch",
+    "enable_dtensor_dispatch",
     "get_platform",
     "init_device_mesh",
     "reduce_gradient",
@@ -42,7 +51,10 @@ _MODULE_OF = {
     "Replicate": "hyper_parallel.core.dtensor.placement_types",
     "Shard": "hyper_parallel.core.dtensor.placement_types",
     "StridedShard": "hyper_parallel.core.dtensor.placement_types",
+    "disable_dtensor_dispatch": "hyper_parallel.core.shard.dispatch_switch",
     "distribute_tensor": "hyper_parallel.core.dtensor.dtensor",
+    "dtensor_dispatch": "hyper_parallel.core.shard.dispatch_switch",
+    "enable_dtensor_dispatch": "hyper_parallel.core.shard.dispatch_switch",
     "get_platform": "hyper_parallel.platform",
     "init_device_mesh": "hyper_parallel.core.dtensor.device_mesh",
     "reduce_gradient": "hyper_parallel.core.shard.gradients",

@@ -64,6 +64,10 @@ class Platform(ABC):
     def dtype_name(self, value: Any) -> str:
         """Return the dtype of anything with ``.dtype``, as "float32", "bfloat16", "int64", ..."""
 
+    def described(self, tensor: Any) -> tuple[Any, ...]:
+        """Return what tells plain tensors of one shape apart, apart from their values: the dtype, and the device."""
+        return (tensor.dtype,)
+
     @abstractmethod
     def is_on_host(self, tensor: Any) -> bool:
         """Return whether a plain tensor lies in host memory."""

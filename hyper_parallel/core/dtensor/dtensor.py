@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_types import Placement, Replicate
+from hyper_parallel.core.dtensor.tensor_spec import TensorSpec, tensor_spec
 from hyper_parallel.platform import get_platform
 
 if TYPE_CHECKING:
@@ -25,11 +26,12 @@ class DTensor(DTensorBase):
     they arrive at the local tensors it was made from.
     """
 
-    __slots__ = ("__weakref__", "_layout", "_local", "_shape")
+    __slots__ = ("__weakref__", "_layout", "_local", "_shape", "_spec")
 
     _local: Any
     _layout: Layout
     _shape: tuple[int, ...] | None
+    _spec: TensorSpec | None
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         raise TypeError("make a DTensor with DTensor.from_local(local, mesh, placements) or distribute_tensor")
@@ -71,11 +73,20 @@ class DTensor(DTensorBase):
         result._local = local
         result._layout = layout if layout._frozen else layout.freeze()
         result._shape = None
+        result._spec = None
         return result
 
     def to_local(self) -> Any:
         """Return this rank's part, the very tensor that is held."""
         return self._local
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Layout, local shape, dtype and device as one interned object."""
+        spec = self._spec
+        if spec is None or spec.local_shape != self._local.shape:  # the local tensor can be resized in place
+            spec = self._spec = tensor_spec(self._layout, self._local)
+        return spec
 
     @property
     def layout(self) -> Layout:

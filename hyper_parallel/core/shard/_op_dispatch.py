@@ -3,6 +3,11 @@
 """The dispatcher: an operator called with DTensors, to its local kernel and back.
 
 name -> preprocess -> cached plan (layouts of the outputs, what runs on this rank) -> checks -> run -> wrap.
+
+A call of an operator with a layout rule is kept as a whole once it has been planned and checked. Its key is what plan
+and checks depend on: for each tensor its spec (layout, shape, dtype, device), every other argument with its type, the
+document lengths included. The same key again needs neither. Another shape or other lengths are another key, so that
+nothing goes unchecked.
 """
 
 from __future__ import annotations
@@ -10,15 +15,20 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.dispatch_switch import _SWITCH
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
 from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
 from hyper_parallel.platform import get_platform
 
 MOST_PLANS = 4096
+MOST_CALLS = 4096
+"""Kept for each operator; the oldest leaves first."""
+MOST_OPERATORS = 4096
 
 
 @dataclass(frozen=True)
@@ -30,12 +40,26 @@ class Plan:
     groups: int
 
 
+@dataclass
+class Operator:
+    """What is known of a callable: its rule, and the calls that have been planned and checked."""
+
+    op: DistributedOp
+    func: Callable[..., Any]  # what runs on local tensors
+    takes_bound: bool  # whether it takes all arguments by position, as they are bound
+    is_keyed: bool  # whether calls are kept as a whole
+    plain_wrap: bool
+    calls: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
+
+
 class OpDispatcher:
-    """Runs registered operators on DTensors; plans are kept, the least recently used one leaves first."""
+    """Runs registered operators on DTensors."""
 
     def __init__(self) -> None:
+        self._operators: dict[Callable[..., Any], Operator] = {}
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._lock = threading.Lock()
+        self._version = REGISTRY.version
 
     def dispatch(self, op_call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run `op_call` on the local tensors of its arguments and wrap what comes out.
@@ -50,16 +74,88 @@ class OpDispatcher:
             ValueError: If layouts, shapes, lengths or values do not fit the operator. Nothing has been launched then.
             TypeError: If an argument is missing, unknown or of the wrong type.
         """
+        if _SWITCH.disabled:
+            run = getattr(op_call, "run_checked", op_call)
+            return run(*map(local_of, args), **{name: local_of(value) for name, value in kwargs.items()})
+        if self._version is not REGISTRY.version:
+            self.forget()
+        known = self._operators.get(op_call) or self._operator(op_call)
+        op = known.op
+        if not known.is_keyed:
+            local_args, local_kwargs, cache_values = op.preprocess(args, kwargs)
+            plan = self._plan(known, op_call, cache_values)
+            op.check_call(args, kwargs, plan.groups)
+            return op.wrap_output(plan.implementation(*local_args, **local_kwargs), plan.outputs)
+        bound = op.bind_arguments(*args, **kwargs)  # type: ignore[misc]
+        described = [value.spec if type(value) is DTensor else value for value in bound]
+        key = (*described, *map(type, described))  # with the types: 1, True and 1.0 are equal
+        try:
+            found = known.calls.get(key)
+        except TypeError:  # a value that cannot be hashed
+            found = None
+        plan = found or self._checked(known, op_call, args, kwargs, key, bound)
+        local = [value._local if type(value) is DTensor else value for value in bound]
+        if known.takes_bound:
+            output = plan.implementation(*local)
+        else:
+            names = op.rule.arguments  # type: ignore[union-attr]
+            by_name = {name: local[names.index(name)] for name in kwargs}
+            output = plan.implementation(*local[: len(args)], **by_name)
+        if known.plain_wrap and type(output) is tuple and len(output) == len(plan.outputs) > 1:
+            return tuple([DTensor.from_layout(item, layout) for item, layout in zip(output, plan.outputs, strict=True)])
+        return op.wrap_output(output, plan.outputs)
+
+    def _operator(self, op_call: Callable[..., Any]) -> Operator:
         name = get_platform().get_op_name(op_call)
         op = REGISTRY.find(name)
         if op is None:
             raise RuntimeError(REGISTRY.unknown(name))
-        local_args, local_kwargs, cache_values = op.preprocess(args, kwargs)
-        plan = self._plan(op, op_call, cache_values)
-        op.check_call(args, kwargs, plan.groups)
-        return op.wrap_output(plan.implementation(*local_args, **local_kwargs), plan.outputs)
+        own = type(op)
+        takes_bound = hasattr(op_call, "run_bound")
+        is_keyed = (
+            op.rule is not None
+            and op.bind_arguments is not None
+            and own.preprocess is DistributedOp.preprocess
+            and own.check_call is DistributedOp.check_call
+        )
+        found = Operator(
+            op,
+            func=op_call.run_bound if takes_bound and is_keyed else op_call,  # type: ignore[attr-defined]
+            takes_bound=takes_bound,
+            is_keyed=is_keyed,
+            plain_wrap=own.wrap_output is DistributedOp.wrap_output,
+        )
+        with self._lock:
+            if len(self._operators) >= MOST_OPERATORS:
+                self._operators.clear()
+            self._operators[op_call] = found
+        return found
 
-    def _plan(self, op: DistributedOp, op_call: Callable[..., Any], cache_values: Sequence[Any]) -> Plan:
+    def _checked(
+        self,
+        known: Operator,
+        op_call: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: tuple[Any, ...],
+        bound: tuple[Any, ...],
+    ) -> Plan:
+        """Plan and check a call, and keep it unless its key has a tensor in it, whose values may change."""
+        plan = self._plan(known, op_call, known.op.preprocess(args, kwargs)[2])
+        known.op.check_call(args, kwargs, plan.groups)
+        is_tensor = get_platform().is_tensor
+        if not any(is_tensor(value) for value in bound if type(value) is not DTensor):
+            with self._lock:
+                try:
+                    known.calls[key] = plan
+                except TypeError:  # cannot be hashed
+                    return plan
+                if len(known.calls) > MOST_CALLS:
+                    del known.calls[next(iter(known.calls))]
+        return plan
+
+    def _plan(self, known: Operator, op_call: Callable[..., Any], cache_values: Sequence[Any]) -> Plan:
+        op = known.op
         key = (op, op_call, *(typed(value) for value in cache_values))
         with self._lock:
             plan = self._plans.get(key)
@@ -67,13 +163,27 @@ class OpDispatcher:
                 self._plans.move_to_end(key)
                 return plan
         infer_result = op.infer_layout(cache_values)
-        expanded = op.get_expand_impl(op_call, infer_result, cache_values)
-        plan = Plan(tuple(infer_result[0]), expanded or op_call, op.groups(cache_values))
+        expanded = op.get_expand_impl(known.func, infer_result, cache_values)
+        plan = Plan(tuple(infer_result[0]), expanded or known.func, op.groups(cache_values))
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > MOST_PLANS:
                 self._plans.popitem(last=False)
         return plan
+
+    def forget(self) -> None:
+        """Drop everything known: an operator that has been registered may be another one of a known name."""
+        with self._lock:
+            self._version = REGISTRY.version
+            self._operators = {}
+            self._plans.clear()
+
+
+def local_of(value: Any) -> Any:
+    """A value with local tensors in the place of DTensors."""
+    if isinstance(value, DTensor):
+        return value.to_local()
+    return type(value)(map(local_of, value)) if type(value) in (tuple, list) else value
 
 
 def typed(value: Any) -> Any:

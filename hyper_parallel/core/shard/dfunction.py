@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
@@ -20,6 +22,10 @@ class LocalCallable:
         self._function = function
         self.__name__ = op_name
         self.name = op_name
+        self.run_bound = function.run_bound
+        """The same on all arguments by position, as they are bound."""
+        self.run_checked = function.apply
+        """The same with the checks of a call that is not distributed."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function.apply_local(*args, **kwargs)
@@ -28,12 +34,22 @@ class LocalCallable:
         return f"<local {self.name}>"
 
 
+class _Running(threading.local):
+    """The functions whose forward or backward this thread is in."""
+
+    def __init__(self) -> None:
+        self.functions: list[type] = []
+
+
+_RUNNING = _Running()
+
+
 class DFunction(get_platform().Function):  # type: ignore[misc]
     """Base of distributed autograd functions: `forward` and `backward` on local tensors, and an operator's name.
 
-    `apply` goes to the platform's autograd for plain tensors. As soon as any argument, positional or keyword, is a
-    DTensor, it goes to the dispatcher, which finds the layout rule under `_op_name`, runs `apply` on the local tensors
-    and wraps the outputs.
+    `apply` goes to the platform's autograd for plain tensors. As soon as any argument, positional or keyword, alone or
+    in a tuple, is a DTensor, it goes to the dispatcher, which finds the layout rule under `_op_name`, runs `apply` on
+    the local tensors and wraps the outputs.
 
     Example::
 
@@ -54,31 +70,48 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
     bind_arguments: ClassVar[Callable[..., tuple[Any, ...]] | None] = None
     check_arguments: ClassVar[Callable[..., None] | None] = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        backward = cls.__dict__.get("backward")
+        if isinstance(backward, staticmethod):
+            cls.backward = staticmethod(_marked(cls, backward.__func__))
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run the function on plain tensors or DTensors.
 
         Raises:
             ValueError: If a DTensor is given and `_op_name` is not set, or an argument does not fit the operator.
-            RuntimeError: If a DTensor is given and no operator is registered under `_op_name`.
+            RuntimeError: If a DTensor is given and no operator is registered under `_op_name`; or from inside of the
+                function's own forward or backward.
             TypeError: If an argument is missing, unknown or of the wrong type.
         """
-        if any(isinstance(value, DTensor) for value in (*args, *kwargs.values())):
-            if cls._op_name is None:
-                raise ValueError(
-                    f"{cls.__name__} got a DTensor but has no _op_name. Set _op_name to the name of a registered "
-                    "distributed operator, or pass local tensors."
-                )
+        if cls in _RUNNING.functions:
+            raise RuntimeError(
+                f"{cls.__name__}.apply was called from inside of its own forward or backward, which would go on for "
+                "ever. Compute with the framework's operators there, or call another function."
+            )
+        if holds_dtensor(args) or (kwargs and holds_dtensor(kwargs.values())):
             return _OP_DISPATCHER.dispatch(cls._get_local_callable(), args, kwargs)
         bound = cls._bind(args, kwargs)
         if cls.check_arguments is not None:
             cls.check_arguments(*bound)
-        return super().apply(*bound)
+        return cls.run_bound(*bound)
 
     @classmethod
     def apply_local(cls, *args: Any, **kwargs: Any) -> Any:
         """`apply` on local tensors whose call has been checked as a whole."""
-        return super().apply(*cls._bind(args, kwargs))
+        return cls.run_bound(*cls._bind(args, kwargs))
+
+    @classmethod
+    def run_bound(cls, *bound: Any) -> Any:
+        """The platform's autograd on all arguments by position."""
+        running = _RUNNING.functions
+        running.append(cls)
+        try:
+            return super().apply(*bound)
+        finally:
+            running.pop()
 
     @classmethod
     def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -96,7 +129,38 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
 
     @classmethod
     def _get_local_callable(cls) -> LocalCallable:
-        """The named callable that the dispatcher runs on local tensors, made once per class."""
-        if "_local_callable" not in cls.__dict__:
-            cls._local_callable = LocalCallable(cls, str(cls._op_name))
-        return cls._local_callable  # type: ignore[no-any-return]
+        """The named callable that the dispatcher runs on local tensors, made once per class and name."""
+        found: LocalCallable | None = cls.__dict__.get("_local_callable")
+        if found is None or found.name != cls._op_name:
+            if cls._op_name is None:
+                raise ValueError(
+                    f"{cls.__name__} got a DTensor but has no _op_name. Set _op_name to the name of a registered "
+                    "distributed operator, or pass local tensors."
+                )
+            found = cls._local_callable = LocalCallable(cls, cls._op_name)
+        return found
+
+
+def holds_dtensor(values: Iterable[Any]) -> bool:
+    """Whether there is a DTensor among values, or in a tuple or list of them at any depth."""
+    types = [*map(type, values)]
+    if DTensor in types:
+        return True
+    if tuple in types or list in types:
+        return any(holds_dtensor(value) for value in values if isinstance(value, tuple | list))
+    return False
+
+
+def _marked(cls: type, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which says while it runs that it does."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        running = _RUNNING.functions
+        running.append(cls)
+        try:
+            return function(*args)
+        finally:
+            running.pop()
+
+    return call

@@ -43,6 +43,9 @@ class TorchPlatform(Platform):
     def dtype_name(self, value: Any) -> str:
         return str(value.dtype).removeprefix("torch.")
 
+    def described(self, tensor: Any) -> tuple[Any, ...]:
+        return (tensor.dtype, tensor.device)
+
     def is_on_host(self, tensor: Any) -> bool:
         on_host: bool = tensor.device.type == "cpu"
         return on_host

@@ -91,11 +91,14 @@ class OperatorRegistry:
         self._entries: dict[str, RegistryEntry] | None = None
         self.layout_infer_ops: dict[str, DistributedOp] = {}
         """Operators that have been instantiated, by the name they were registered under."""
+        self.version: object = object()
+        """Another object after every registration."""
 
     def register(self, op_name: str, op: DistributedOp) -> None:
         """Make `op` the rule of `op_name`; the newest registration from Python wins."""
         with self._lock:
             self.layout_infer_ops[op_name] = op
+            self.version = object()
 
     def find(self, op_name: str) -> DistributedOp | None:
         """The operator's rule, or None if nothing is registered under the name."""
