@@ -64,6 +64,10 @@ class Platform(ABC):
     def dtype_name(self, value: Any) -> str:
         """Return the dtype of anything with ``.dtype``, as "float32", "bfloat16", "int64", ..."""
 
+    def uncompiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, kept out of what the framework's compiler traces: it runs as it is."""
+        return function
+
     def described(self, tensor: Any) -> tuple[Any, ...]:
         """Return what tells plain tensors of one shape apart, apart from their values: the dtype, and the device."""
         return (tensor.dtype,)

@@ -34,6 +34,10 @@ class LocalCallable:
         return f"<local {self.name}>"
 
 
+MOST_NESTED = 32
+"""Calls of a function inside of one another."""
+
+
 class _Running(threading.local):
     """The functions whose forward or backward this thread is in."""
 
@@ -77,6 +81,7 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
             cls.backward = staticmethod(_marked(cls, backward.__func__))
 
     @classmethod
+    @get_platform().uncompiled
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run the function on plain tensors or DTensors.
 
@@ -86,10 +91,11 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
                 function's own forward or backward.
             TypeError: If an argument is missing, unknown or of the wrong type.
         """
-        if cls in _RUNNING.functions:
+        # Not at once: a checkpoint computes a function's forward again from inside of its backward.
+        if cls in _RUNNING.functions and _RUNNING.functions.count(cls) >= MOST_NESTED:
             raise RuntimeError(
-                f"{cls.__name__}.apply was called from inside of its own forward or backward, which would go on for "
-                "ever. Compute with the framework's operators there, or call another function."
+                f"{cls.__name__}.apply was called from inside of its own forward or backward {MOST_NESTED} times over, "
+                "as if for ever. Compute with the framework's operators there, or call another function."
             )
         if holds_dtensor(args) or (kwargs and holds_dtensor(kwargs.values())):
             return _OP_DISPATCHER.dispatch(cls._get_local_callable(), args, kwargs)

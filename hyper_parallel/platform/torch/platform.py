@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -13,6 +14,7 @@ import torch.distributed._functional_collectives as functional
 
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
+from hyper_parallel.platform.torch.opaque import opaque
 
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
@@ -43,6 +45,17 @@ class TorchPlatform(Platform):
     def dtype_name(self, value: Any) -> str:
         return str(value.dtype).removeprefix("torch.")
 
+    def uncompiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        # What torch.compiler.disable does, without a wrapper's cost in every call and without importing the compiler:
+        # a traced caller breaks its graph here, and the function's own frames, with all below, are not traced.
+        function._torchdynamo_disable = True  # type: ignore[attr-defined]
+        function._torchdynamo_disable_msg = "operators run as they are"  # type: ignore[attr-defined]
+        frames: Any = torch._C._dynamo.eval_frame
+        if hasattr(frames, "set_code_exec_strategy"):  # torch 2.7 and later
+            skip = frames._FrameAction.SKIP
+            frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
+        return function
+
     def described(self, tensor: Any) -> tuple[Any, ...]:
         return (tensor.dtype, tensor.device)
 
@@ -54,7 +67,8 @@ class TorchPlatform(Platform):
         return tensor.narrow(dim, start, length)
 
     def scaled(self, tensor: Any, factor: Any) -> Any:
-        return (tensor * factor.reshape(())).to(tensor.dtype)
+        message = "a gradient that the forward kernel has computed has no derivative of its own"
+        return opaque(message, ((tensor * factor.detach().reshape(())).to(tensor.dtype),), factor)[0]
 
     def integer_tensor(self, values: Any, dtype: str, like: Any) -> Any:
         return torch.as_tensor(values, dtype=getattr(torch, dtype), device=like.device)

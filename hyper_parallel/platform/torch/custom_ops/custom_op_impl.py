@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from hyper_parallel import library
+from hyper_parallel.platform.torch.opaque import opaque
 
 
 def to_array(value: Any) -> Any:
@@ -41,11 +42,12 @@ def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor, ...]]:
         LookupError: If the library has no operator of that name.
     """
     reference = library.reference(op_name)
+    message = f"For {op_name}, there is no second derivative: autograd cannot differentiate what a kernel computes."
 
     def kernel(*args: Any) -> tuple[torch.Tensor, ...]:
         device = next((value.device for value in args if isinstance(value, torch.Tensor)), torch.device("cpu"))
         outputs = reference(*(to_array(value) for value in args))
-        return tuple(to_tensor(output, device) for output in outputs)
+        return opaque(message, tuple(to_tensor(output, device) for output in outputs), *args)
 
     return kernel
 
