@@ -1,0 +1,79 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whether all ranks of a mesh are about to make the same call: `HYPER_PARALLEL_CHECK_RANKS=1`.
+
+Ranks that call different operators, or one operator with different layouts or attributes, compute nonsense or wait for
+each other in a collective. With the check they say so, all of them, before anything is launched. It takes a collective
+for each call, so it is meant for finding faults. Document lengths are not compared: each group has its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hyper_parallel.core.dtensor.dtensor import DTensor
+from hyper_parallel.platform import get_platform
+
+VARIABLE = "HYPER_PARALLEL_CHECK_RANKS"
+TEXT_BYTES = 2048
+"""As much of a call's description as is shown of every rank; all of it counts."""
+WORD_BITS = 31  # of the numbers that are exchanged: every platform gathers int32
+
+
+def is_wanted() -> bool:
+    """Whether the environment asks for the check. ValueError for a word that is neither yes nor no."""
+    word = os.environ.get(VARIABLE, "").strip().lower()
+    if word not in ("", "0", "1", "false", "true"):
+        raise ValueError(f"{VARIABLE} should be 0 or 1, but got {os.environ[VARIABLE]!r}")
+    return word in ("1", "true")
+
+
+def compare_ranks(op: str, parameters: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Compare a call with those of the other ranks of its mesh. `parameters` are the names of positional arguments.
+
+    Raises:
+        RuntimeError: If they differ; on every rank, with what each of them calls.
+    """
+    positions = [*parameters, *(f"argument {index}" for index in range(len(parameters), len(args)))]
+    call = [*zip(positions, args, strict=False), *kwargs.items()]
+    first = next((value for _, value in call if isinstance(value, DTensor)), None)
+    if first is None:
+        return
+    text = f"{op}({', '.join(f'{name}={described(value)}' for name, value in call)})"
+    digest = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    words = [digest >> (WORD_BITS * index) & (1 << WORD_BITS) - 1 for index in range(4)]
+    if len({tuple(found) for found in gathered(words, first)}) == 1:
+        return
+    data = text.encode()[:TEXT_BYTES].ljust(TEXT_BYTES)
+    texts = [bytes(found).decode(errors="replace").rstrip() for found in gathered(list(data), first)]
+    calls: dict[str, list[int]] = {}
+    for rank, found in zip(first.device_mesh.rank_list, texts, strict=True):
+        calls.setdefault(found, []).append(rank)
+    listed = "".join(f"\n  {ranks_word(ranks)}: {found}" for found, ranks in calls.items())
+    raise RuntimeError(f"For {op}, the ranks of {first.device_mesh} do not make the same call:{listed}")
+
+
+def ranks_word(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+def described(value: Any) -> str:
+    """An argument as far as it must be the same on every rank."""
+    if isinstance(value, DTensor):
+        return f"{value.layout!r} {tuple(value.local_shape)} {get_platform().dtype_name(value)}"
+    if value is None or isinstance(value, str | int | float | bool):
+        return f"{value!r}"
+    return f"a {type(value).__name__}"
+
+
+def gathered(numbers: list[int], like: DTensor) -> list[list[int]]:
+    """The numbers of every rank of the tensor's mesh, in the order of its ranks."""
+    platform, mesh = get_platform(), like.device_mesh
+    found = platform.integer_tensor(numbers, "int32", like.to_local())
+    for axis in reversed(range(mesh.ndim)):
+        found = platform.all_gather(found, 0, mesh, axis)
+    flat = [int(number) for number in platform.host_integers(found)]
+    return [flat[start : start + len(numbers)] for start in range(0, len(flat), len(numbers))]

@@ -1,0 +1,87 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that do not make the same call say so, all of them, instead of computing nonsense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hyper_parallel import DTensor, Replicate, Shard, custom_ops, init_device_mesh
+from hyper_parallel.core.shard import rank_check
+from hyper_parallel.core.shard._op_dispatch import _OP_DISPATCHER
+from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
+
+LSE = custom_ops.npu_dense_lightning_indexer_softmax_lse
+
+
+@pytest.fixture(autouse=True)
+def compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_OP_DISPATCHER, "compares_ranks", True)
+
+
+def on_ranks(shape: tuple[int, ...], change: Callable[[int], dict[str, Any]]) -> list[str]:
+    """What every rank is told; `change` has what is special about a rank."""
+
+    def call() -> str:
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp")[: len(shape)])
+        special = change(mesh.rank)
+        placements = (special.pop("placement", Shard(0)), *(Replicate() for _ in shape[1:]))
+        rows = special.pop("rows", 2)
+        rng = np.random.default_rng(0)
+        shapes = ((rows, 3, 8, 128), (rows, 4, 1, 128), (rows, 3, 8))
+        tensors = [DTensor.from_local(rng.standard_normal(size), mesh, placements) for size in shapes]
+        try:
+            LSE(*tensors, **special)
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    return run_ranks(call, int(np.prod(shape)))
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 2), (3, 2)])
+def test_equal_calls_go_through(shape: tuple[int, ...]) -> None:
+    assert set(on_ranks(shape, lambda _rank: {})) == {""}
+
+
+@pytest.mark.parametrize(
+    ("shape", "odd", "special", "words"),
+    [
+        ((2,), 1, {"placement": Replicate()}, "rank 1: "),
+        ((2, 2), 2, {"rows": 5}, "(5, 3, 8, 128)"),
+        ((2, 2), 3, {"sparse_mode": 4}, "sparse_mode=4"),
+        ((3, 2), 4, {"sparse_mode": 3.0}, "sparse_mode=3.0"),
+        ((2,), 0, {"layout": "TND"}, "layout='TND'"),
+    ],
+)
+def test_every_rank_names_the_one_that_differs(
+    shape: tuple[int, ...], odd: int, special: dict[str, Any], words: str
+) -> None:
+    told = on_ranks(shape, lambda rank: dict(special) if rank == odd else {})
+    assert len(set(told)) == 1
+    assert told[0].startswith(f"For {LSE.__name__}, the ranks of DeviceMesh(cpu, dp={shape[0]}")
+    lines = told[0].splitlines()[1:]
+    (line,) = [line for line in lines if line.startswith(f"  rank {odd}: ")]
+    assert words in line
+    others = [str(rank) for rank in range(int(np.prod(shape))) if rank != odd]
+    assert any(line.startswith(f"  rank{'s' if len(others) > 1 else ''} {', '.join(others)}: ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"), [(None, False), ("", False), ("0", False), ("1", True), ("true", True), (" 1 ", True)]
+)
+def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch, word: str | None, wanted: bool) -> None:
+    monkeypatch.delenv(rank_check.VARIABLE, raising=False)
+    if word is not None:
+        monkeypatch.setenv(rank_check.VARIABLE, word)
+    assert rank_check.is_wanted() is wanted
+
+
+def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(rank_check.VARIABLE, "maybe")
+    with pytest.raises(ValueError, match="HYPER_PARALLEL_CHECK_RANKS should be 0 or 1, but got 'maybe'"):
+        rank_check.is_wanted()
