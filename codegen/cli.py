@@ -30,6 +30,7 @@ class Commands(click.Group):
             return super().main(*args, **kwargs)
         except OSError as error:
             complain(f"error: {error.filename or 'the system'}: {error.strerror or error}")
+            give_up_output()
             sys.exit(USAGE)
         except MemoryError:
             complain("error: out of memory")
@@ -44,9 +45,15 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             complain("interrupted")
             sys.exit(INTERRUPTED)
-        except BrokenPipeError:  # nobody reads any more; flushing at the exit would fail again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # nobody reads any more
+            give_up_output()
             sys.exit(USAGE)
+
+
+def give_up_output() -> None:
+    """Let what could not be written go: Python would try once more at the exit, and end with a code of its own."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complain(message: str) -> None:
