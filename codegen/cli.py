@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +19,49 @@ if TYPE_CHECKING:
     from .output import Comparison
 
 FINE, FINDINGS, USAGE = 0, 1, 2
+INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """A group whose commands end with the documented exit codes also where the system refuses something."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            complain(f"error: {error.filename or 'the system'}: {error.strerror or error}")
+            give_up_output()
+            sys.exit(USAGE)
+        except MemoryError:
+            complain("error: out of memory")
+            sys.exit(USAGE)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            found: object = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return found
+        except KeyboardInterrupt:
+            complain("interrupted")
+            sys.exit(INTERRUPTED)
+        except BrokenPipeError:  # nobody reads any more
+            give_up_output()
+            sys.exit(USAGE)
+
+
+def give_up_output() -> None:
+    """Let what could not be written go: Python would try once more at the exit, and end with a code of its own."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(message: str) -> None:
+    with suppress(OSError):
+        click.echo(message, err=True)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="hpgen")
 def main() -> None:
     """Generate distributed operators from YAML specs.

@@ -15,10 +15,10 @@ from pathlib import PurePosixPath
 
 from .artifacts import Files, IndexedOperator, RenderedOperator
 from .cache import Cache
-from .diagnostics import Diagnostic, Findings, SpecError
+from .diagnostics import Diagnostic, Findings
 from .progress import Track
 from .spec.names import natural
-from .spec_folder import SpecFolder
+from .spec_folder import SpecFile, SpecFolder
 from .workers import spread
 
 Result = RenderedOperator | tuple[Diagnostic, ...]
@@ -38,8 +38,9 @@ def generate(folder: SpecFolder, cache: Cache, track: Track, jobs: int) -> Files
     findings = Findings()
     for diagnostic in (*(item for result in results if isinstance(result, tuple) for item in result), *folder.misnamed):
         findings.keep(diagnostic)
-    if not names_differ([operator.index for operator in operators]):
-        report_clashes(folder, findings)
+    clashing = clashes([operator.index for operator in operators])
+    if clashing:
+        report_clashes([file for file in folder.files if file.path.stem in clashing], findings)
     findings.raise_if_any()
     files = {path: text for operator in operators for path, text in operator.files.items()}
     return files | index(folder.shown, [operator.index for operator in operators], cache, cache.key("index", *keys))
@@ -55,6 +56,7 @@ def render_all(folder: SpecFolder, keys: Sequence[str], cache: Cache, track: Tra
         from .render_file import render_file
 
         load_templates(cache)
+        cache.confirm()
         render = functools.partial(render_file, shown=folder.shown, cache=cache)
         rendered = spread(render, [(folder.files[number], keys[number]) for number in missing], jobs)
         for number, result in track(rendered, "rendering operators", len(missing)):
@@ -63,23 +65,23 @@ def render_all(folder: SpecFolder, keys: Sequence[str], cache: Cache, track: Tra
     return [result for result in results if result is not None]
 
 
-def names_differ(operators: Iterable[IndexedOperator]) -> bool:
-    """Whether each name, and each class, is that of one operator."""
-    names = [name for operator in operators for name in (*operator.names, operator.class_name)]
-    return len(names) == len(set(names))
+def clashes(operators: Iterable[IndexedOperator]) -> set[str]:
+    """The operators that have a name, or a class, which another has too."""
+    owners: dict[str, str] = {}
+    found: set[str] = set()
+    for operator in operators:
+        for name in (*operator.names, operator.class_name):
+            owner = owners.setdefault(name, operator.op)
+            if owner != operator.op:
+                found |= {owner, operator.op}
+    return found
 
 
-def report_clashes(folder: SpecFolder, findings: Findings) -> None:
-    """Add a finding for each name of two operators, with the places in the specs."""
+def report_clashes(files: Iterable[SpecFile], findings: Findings) -> None:
+    """Add a finding for each name of two operators, with the places in the specs, which the cache has not."""
     from .library import check_unique, checked_spec
 
-    specs = []
-    for file in folder.files:
-        try:
-            specs.append(checked_spec(file))
-        except SpecError:  # has been found before
-            continue
-    check_unique(specs, findings)
+    check_unique([checked_spec(file) for file in files], findings)
 
 
 def index(shown: str, operators: Iterable[IndexedOperator], cache: Cache, key: str) -> Files:

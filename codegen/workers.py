@@ -9,7 +9,7 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -31,7 +31,7 @@ def processors() -> int:
 
 
 def spread(function: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterator[tuple[int, R]]:
-    """The results with the numbers of their items, as they come.
+    """The results with the numbers of their items, as they come. Without further processes if the system has none.
 
     Raises:
         WorkerError: If a process was killed.
@@ -40,61 +40,94 @@ def spread(function: Callable[[T], R], items: Sequence[T], jobs: int) -> Iterato
     if count < 2 or not hasattr(os, "fork"):
         yield from ((number, function(item)) for number, item in enumerate(items))
         return
+    processes: list[Any] = []
+    readers: list[Connection] = []
+    try:
+        try:
+            start(function, items, count, processes, readers)
+        except OSError:  # no more processes or open files for this user
+            stop(processes, readers)
+            yield from ((number, function(item)) for number, item in enumerate(items))
+            return
+        yield from results(readers, len(items))
+    finally:
+        stop(processes, readers)
+
+
+def start(
+    function: Callable[[T], R], items: Sequence[T], count: int, processes: list[Any], readers: list[Connection]
+) -> None:
+    """Start the processes. A key that interrupts is held back until each of them has its own way to end."""
     from multiprocessing import get_context  # imported here: most runs need no second process
 
     context = get_context("fork")
-    pipes = [context.Pipe(duplex=False) for _ in range(count)]
-    processes = [
-        context.Process(target=work, args=(function, items, number, pipes), daemon=True) for number in range(count)
-    ]
-    for process in processes:
-        process.start()
-    for _, writer in pipes:
-        writer.close()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield from results([reader for reader, _ in pipes], len(items))
+        for first in range(count):
+            reader, writer = context.Pipe(duplex=False)
+            readers.append(reader)
+            with writer:
+                share = range(first, len(items), count)
+                arguments = (function, items, share, writer, list(readers))
+                process = context.Process(target=work, args=arguments, daemon=True)
+                process.start()
+            processes.append(process)
     finally:
-        for process in processes:
-            process.kill()
-            process.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def results(readers: Sequence[Connection], count: int) -> Iterator[tuple[int, R]]:
-    """What the processes send, until there is all of it."""
+def stop(processes: list[Any], readers: list[Connection]) -> None:
+    for process in processes:
+        process.kill()
+        process.join()
+    for reader in readers:
+        reader.close()
+    processes.clear()
+    readers.clear()
+
+
+def results(readers: Sequence[Connection], count: int) -> Iterator[tuple[int, Any]]:
+    """What the processes send, until there is all of it; an error of the function is raised as if it ran here."""
     from multiprocessing import connection
 
-    open_readers = list(readers)
-    while count:
-        for reader in connection.wait(open_readers):
+    due = {reader: len(range(first, count, len(readers))) for first, reader in enumerate(readers)}
+    while due:
+        for reader in connection.wait(list(due)):
             assert isinstance(reader, connection.Connection)
             try:
-                number, result = pickle.loads(reader.recv_bytes())
+                number, result, error = pickle.loads(reader.recv_bytes())
             except (EOFError, OSError):
-                open_readers.remove(reader)
-                if not open_readers:
-                    raise WorkerError("a process was killed while it rendered specs; is there enough memory?") from None
-                continue
-            count -= 1
+                raise WorkerError(
+                    "a process was killed while it rendered specs; is there enough memory? "
+                    "--jobs 1 takes one process and the least of it"
+                ) from None
+            if error is not None:
+                raise error
+            due[reader] -= 1
+            if not due[reader]:
+                del due[reader]
             yield number, result
 
 
 def work(
-    function: Callable[[T], R],
-    items: Sequence[T],
-    first: int,
-    pipes: Sequence[tuple[Connection, Connection]],
+    function: Callable[[T], R], items: Sequence[T], share: Sequence[int], writer: Connection, readers: Sequence[Any]
 ) -> None:
-    """The body of one process: every item whose turn it is. It ends when nobody is left who wants the results."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """The body of one process: its share of the items. It ends when nobody is left who wants the results."""
+    for stopping in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stopping, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gc.disable()  # it lives for seconds
-    for reader, _ in pipes:
+    for reader in readers:  # else nobody would notice that the parent is gone
         reader.close()
-    mine = pipes[first][1]
-    for _, writer in pipes:
-        if writer is not mine:
-            writer.close()
     try:
-        for number in range(first, len(items), len(pipes)):
-            mine.send_bytes(pickle.dumps((number, function(items[number]))))
+        for number in share:
+            writer.send_bytes(pickle.dumps(outcome(function, items[number], number)))
     except BrokenPipeError:
         return
+
+
+def outcome(function: Callable[[T], R], item: T, number: int) -> tuple[int, R | None, Exception | None]:
+    try:
+        return number, function(item), None
+    except Exception as error:
+        return number, None, error

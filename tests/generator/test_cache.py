@@ -87,24 +87,29 @@ def test_the_folder_s_name_is_part_of_what_is_made(tmp_path: Path, cache: Cache)
     assert all("from others/" in text for text in made(tmp_path / "others", cache).values())
 
 
-@pytest.mark.parametrize("damage", ["half", "flipped", "empty", "a folder", "another entry", "no hash"])
+@pytest.mark.parametrize(
+    "damage", ["half", "flipped", "empty", "a folder", "a pipe", "another hash", "another's", "no hash"]
+)
 def test_a_damaged_entry_is_as_good_as_absent(tmp_path: Path, cache: Cache, damage: str) -> None:
     """Of operators, of the index files and of compiled templates."""
     write_spec(tmp_path, lse_text())
     assert hpgen("ops", "specs", "-o", "first", cwd=tmp_path).returncode == 0
-    assert len(entries(cache)) > 8
-    for path in entries(cache):
+    paths = entries(cache)
+    assert len(paths) > 8
+    others = {path: other.read_bytes() for path, other in zip(paths, [*paths[1:], paths[0]], strict=True)}
+    for path in paths:
         data = path.read_bytes()
-        if damage == "a folder":
+        if damage in ("a folder", "a pipe"):
             path.unlink()
-            path.mkdir()
+            path.mkdir() if damage == "a folder" else os.mkfifo(path)
         else:
             path.write_bytes(
                 {
                     "half": data[: len(data) // 2],
                     "flipped": data[:-9] + bytes([data[-9] ^ 1]) + data[-8:],
                     "empty": b"",
-                    "another entry": b"0" * 64 + data[64:],
+                    "another hash": b"0" * 64 + data[64:],
+                    "another's": others[path],
                     "no hash": data[65:],
                 }[damage]
             )
@@ -146,14 +151,18 @@ def test_every_file_of_the_generator_counts(monkeypatch: pytest.MonkeyPatch, tmp
     assert set((ROOT / "templates").glob("*.j2")) <= own
     assert ROOT / "codegen" / "spec" / "schema.json" in own
     digests = set()
-    for name, text in (("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 2\n")):
-        (tmp_path / name).write_text(text)
-        monkeypatch.setattr(cache_module, "package_files", lambda path=tmp_path / name: iter([path]))
-        digests.add(generator_digest.__wrapped__())
-    assert len(digests) == 3
+    for name, text, time_of_change in (("a.py", "x = 1\n", 5), ("a.py", "x = 2\n", 5), ("a.py", "x = 2\n", 6)):
+        for kind in ("package_files", "library_files"):
+            (tmp_path / kind).mkdir(exist_ok=True)
+            path = tmp_path / kind / name
+            path.write_text(text + "# longer" * len(digests))
+            os.utime(path, (time_of_change, time_of_change))
+            monkeypatch.setattr(cache_module, kind, lambda path=path: iter([path]))
+            digests.add(generator_digest())
+    assert len(digests) == 6
 
 
-@pytest.mark.parametrize("obstacle", ["a file", "group may write", "all may write below", "a broken link"])
+@pytest.mark.parametrize("obstacle", ["a file", "all may write", "a link to a folder", "a broken link"])
 def test_a_cache_folder_that_cannot_be_trusted_or_used_is_not(tmp_path: Path, obstacle: str) -> None:
     specs, folder = write_spec(tmp_path, lse_text()), tmp_path / "cache"
     if obstacle == "a file":
@@ -161,9 +170,12 @@ def test_a_cache_folder_that_cannot_be_trusted_or_used_is_not(tmp_path: Path, ob
     elif obstacle == "a broken link":
         folder.symlink_to(tmp_path / "nowhere" / "at" / "all")
     else:
-        (folder / "rendered").mkdir(parents=True)
-        changed = folder if obstacle == "group may write" else folder / "rendered"
-        changed.chmod(0o770 if changed == folder else 0o777)
+        (folder / "other").mkdir(parents=True)
+        (folder / "other").chmod(0o777 if obstacle == "all may write" else 0o700)
+        if obstacle == "a link to a folder":
+            (folder / "rendered").symlink_to("other")
+        else:
+            (folder / "other").rename(folder / "rendered")
     before = tree(tmp_path)
     assert made(specs, Cache(folder)) == made(specs, Cache(None))
     if obstacle != "a broken link":
@@ -172,11 +184,21 @@ def test_a_cache_folder_that_cannot_be_trusted_or_used_is_not(tmp_path: Path, ob
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder that is somebody else's")
 def test_somebody_else_s_folder_is_not_trusted(tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    folder.mkdir(mode=0o700)
+    folder = tmp_path / "cache" / "rendered"
+    folder.mkdir(parents=True, mode=0o700)
     os.chown(folder, 65534, 65534)
-    made(write_spec(tmp_path, lse_text()), Cache(folder))
+    made(write_spec(tmp_path, lse_text()), Cache(folder.parent))
     assert list(folder.iterdir()) == []
+
+
+def test_the_folder_is_the_user_s_own_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        made(write_spec(tmp_path, lse_text()), Cache(tmp_path / "caches" / "hpgen"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "caches" / "hpgen").stat().st_mode & 0o777 == 0o700
+    assert len(entries(Cache(tmp_path / "caches" / "hpgen"))) == 2
 
 
 def test_what_nobody_uses_is_removed_in_time(tmp_path: Path, cache: Cache) -> None:
@@ -184,18 +206,22 @@ def test_what_nobody_uses_is_removed_in_time(tmp_path: Path, cache: Cache) -> No
     made(specs, cache)
     old = time.time() - (KEPT_DAYS + 1) * DAY
     kept = {path.name for path in entries(cache)}
-    cache.store("unused", 1)
+    unused = "0" * 64
+    cache.store(unused, 1)
+    assert cache.folder
+    (cache.folder / "notes.md").write_text("mine")
+    (cache.folder / "mine").mkdir()
     for path in entries(cache):
         os.utime(path, (old, old))
     write_spec(tmp_path, lse_text((LSE, "npu_other")), "npu_other")
     made(specs, cache)
-    assert "unused" in {path.name for path in entries(cache)}, "looked for once a day"
-    assert cache.folder
+    assert unused in {path.name for path in entries(cache)}, "looked for once a day"
     os.utime(cache.folder / STAMP, (old, old))
     write_spec(tmp_path, lse_text((LSE, "npu_third")), "npu_third")
     made(specs, cache)
     names = {path.name for path in entries(cache)}
-    assert "unused" not in names
+    assert unused not in names
+    assert {"notes.md", "mine"} <= names, "not hpgen's"
     spec_key = cache.key("specs", f"{LSE}.yaml", (specs / f"{LSE}.yaml").read_text())
     assert spec_key in kept & names, "used all the time"
 
@@ -220,6 +246,48 @@ def test_the_user_s_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_module.default_folder() == tmp_path / ".cache" / "hpgen"
+
+
+def test_nothing_is_kept_if_the_generator_changes_meanwhile(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as by a checkout: what has been loaded may not be what was hashed."""
+    specs = write_spec(tmp_path, lse_text())
+    path = tmp_path / "code.py"
+    path.write_text("x = 1\n")
+    os.utime(path, (5, 5))
+    monkeypatch.setattr(cache_module, "package_files", lambda: iter([path]))
+    cache = Cache(tmp_path / "cache")
+    path.write_text("x = 2\n")
+    os.utime(path, (5, 5))
+    made(specs, cache)
+    assert cache.folder is None
+    assert not list((tmp_path / "cache").glob("rendered/*"))
+    fresh = Cache(tmp_path / "cache")
+    made(specs, fresh)
+    assert len(entries(fresh)) == 2
+    path.touch()  # after this process started
+    touched = Cache(tmp_path / "cache")
+    made(write_spec(tmp_path, lse_text((LSE, "npu_other")), "npu_other"), touched)
+    assert len(entries(fresh)) == 2
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HPGEN_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", staticmethod(nowhere))
+    assert cache_module.default_folder() is None
+    assert Cache(None).key("x") == ""
+
+
+def test_a_file_name_that_is_no_text_has_a_key(tmp_path: Path, cache: Cache) -> None:
+    specs = write_spec(tmp_path, lse_text(), "npu_\udcff")
+    with pytest.raises(SpecError, match="HP502"):
+        made(specs, cache)
 
 
 def test_an_entry_is_json_behind_its_hash(tmp_path: Path, cache: Cache) -> None:

@@ -1,16 +1,22 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""`hpgen schema`, `hpgen rules` and `hpgen list`."""
+"""`hpgen schema`, `hpgen rules`, `hpgen list`, and what all commands do where the system refuses something."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from hpgen.rules import RULES
 
-from .spec_texts import ROOT, hpgen, lse_text, write_spec
+from .spec_texts import ROOT, SPECS, hpgen, lse_text, write_spec
 
 
 def test_schema_prints_a_draft_07_schema() -> None:
@@ -103,3 +109,38 @@ def test_findings_as_annotations(tmp_path: Path) -> None:
     assert re.fullmatch(
         r"::error file=specs/\w+\.yaml,title=HP103,line=\d+,col=5,endColumn=7::unknown name 'N7'.*\n", result.stdout
     )
+
+
+@pytest.mark.parametrize("command", [["--version"], ["rules"], ["list", SPECS], ["ops", SPECS, "--check", "-o", "x"]])
+def test_output_that_cannot_be_written_is_the_environment_s_fault(tmp_path: Path, command: list[str | Path]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = run_hpgen(command, tmp_path, stdout=full)
+    assert (result.returncode, result.stderr) == (2, "error: the system: No space left on device\n")
+
+
+def test_nobody_who_reads_is_no_finding(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = run_hpgen(["list", SPECS], tmp_path, stdout=writing)
+    os.close(writing)
+    assert (result.returncode, result.stderr) == (2, "")
+
+
+@pytest.mark.parametrize("stream", ["0", "1", "2"])
+def test_a_closed_stream_does_not_matter(tmp_path: Path, stream: str) -> None:
+    command = f"exec {sys.executable} -m hpgen ops {SPECS} -o out {stream}>&-"
+    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False).returncode == 0
+    assert (tmp_path / "out" / "build.json").is_file()
+
+
+def test_a_folder_that_is_gone_is_told_plainly(tmp_path: Path) -> None:
+    command = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m hpgen ops {SPECS} -o out"
+    result = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.endswith("No such file or directory\n")
+    assert "Traceback" not in result.stderr
+
+
+def run_hpgen(command: list[str | Path], cwd: Path, **streams: Any) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "hpgen", *map(str, command)]
+    return subprocess.run(words, cwd=cwd, stderr=subprocess.PIPE, text=True, check=False, **streams)

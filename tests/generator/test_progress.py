@@ -18,7 +18,7 @@ RUN = """
 import sys
 import hpgen.progress
 from hpgen.cli import main
-hpgen.progress.PATIENCE = float(sys.argv[1])
+hpgen.progress.PATIENCE = hpgen.progress.PACE = float(sys.argv[1])
 main(sys.argv[2:])
 """
 
@@ -55,21 +55,29 @@ def at_a_terminal(folder: Path, patience: float) -> str:
 
 def test_each_step_of_a_long_run_is_shown(specs: Path) -> None:
     shown = at_a_terminal(specs, patience=0)
-    for step in ("rendering operators", "comparing files", "writing files"):
+    for step in ("rendering operators: 0 of 3", "comparing files: 0 of 23", "writing files: 0 of 23"):
         assert step in shown
-    assert shown.count("100%") >= 3
+    assert "\x1b" not in shown, "a terminal that knows no escapes shows it too"
+    assert shown.rsplit("\r", 2)[1].strip() == "", "the last line is erased"
+
+
+def test_a_narrow_terminal_gets_a_short_line(specs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "12")
+    shown = at_a_terminal(specs, patience=0)
+    assert "\rrendering o" in shown
+    assert max(map(len, shown.split("\r"))) == 11
 
 
 def test_a_short_run_shows_nothing(specs: Path) -> None:
     assert at_a_terminal(specs, patience=60) == ""
 
 
-def test_a_log_gets_no_bars(specs: Path) -> None:
+def test_a_log_gets_no_line(specs: Path) -> None:
     result = subprocess.run(command(0), cwd=specs, capture_output=True, text=True, check=True)
     assert result.stderr == ""
 
 
-def test_a_mistake_is_told_below_the_bar(specs: Path) -> None:
+def test_a_mistake_is_told_below_the_line(specs: Path) -> None:
     write_spec(specs, lse_text((LSE, "npu_copy_1x"), ("T1 N1 D", "T9 N1 D")), "npu_copy_1x")
     ours, theirs = pty.openpty()
     process = subprocess.run(command(0), cwd=specs, stdout=subprocess.PIPE, stderr=theirs, check=False)
