@@ -56,6 +56,10 @@ class Platform(ABC):
                 return name
         raise TypeError(f"an operator should have a name, but {func!r} has neither .name nor .__name__")
 
+    def apply_to_foreign(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG002
+        """Run a DFunction on DTensors of the framework's own kind; NotImplemented if there are none in the call."""
+        return NotImplemented
+
     @abstractmethod
     def is_tensor(self, value: object) -> bool:
         """Return whether ``value`` is a tensor of the framework itself (a DTensor is not)."""

@@ -185,6 +185,16 @@ def init_device_mesh(
     return mesh
 
 
+def mesh_of_groups(
+    device_type: str, shape: tuple[int, ...], names: tuple[str, ...] | None, ranks: tuple[int, ...], groups: Any
+) -> DeviceMesh:
+    """Return the mesh of these ranks, for which the platform's communication ``groups`` exist already."""
+    mesh = _interned(device_type, shape, names, ranks)
+    if mesh.groups is None:
+        mesh.groups = groups
+    return mesh
+
+
 def _interned(
     device_type: str, shape: tuple[int, ...], names: tuple[str, ...] | None, ranks: tuple[int, ...]
 ) -> DeviceMesh:

@@ -63,6 +63,9 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
             RuntimeError: If a DTensor is given and no operator is registered under `_op_name`.
             TypeError: If an argument is missing, unknown or of the wrong type.
         """
+        outcome = get_platform().apply_to_foreign(cls, args, kwargs)
+        if outcome is not NotImplemented:
+            return outcome
         if any(isinstance(value, DTensor) for value in (*args, *kwargs.values())):
             if cls._op_name is None:
                 raise ValueError(

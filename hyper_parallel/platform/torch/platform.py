@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -36,6 +37,18 @@ class TorchPlatform(Platform):
         if isinstance(func, torch._ops.OpOverload):
             func = func.overloadpacket
         return super().get_op_name(func)
+
+    def apply_to_foreign(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # Nobody has a DTensor of torch without this module, which this process need not load then.
+        own = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+        if own is None:
+            return NotImplemented
+        # Of 18 arguments there are few kinds.
+        if not any(issubclass(kind, own) for kind in {*map(type, args), *map(type, kwargs.values())}):
+            return NotImplemented
+        from hyper_parallel.platform.torch.torch_dtensor import apply_to_torch_dtensors
+
+        return apply_to_torch_dtensors(function, args, kwargs)
 
     def is_tensor(self, value: object) -> bool:
         return isinstance(value, torch.Tensor)
