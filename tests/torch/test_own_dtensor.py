@@ -192,6 +192,11 @@ def check_mixtures():
     product = DTensor.from_local(tensors["x"], mesh, [Partial("product")])
     with pytest.raises(ValueError, match=r"x should be Shard, Replicate or Partial of sum, avg, max or min, but got"):
         apply(**{**given, "x": product})
+    reversed_order = DTensor.from_local(tensors["x"], init_device_mesh("cpu", (1, size)), [Shard(0), Shard(0)])
+    (entry,) = reversed_order._spec.shard_order
+    reversed_order._spec.shard_order = (entry._replace(mesh_dims=(1, 0)),)
+    with pytest.raises(ValueError, match=r"x shards dim 0 over the mesh axes \(1, 0\) in that order"):
+        apply(**{**given, "x": reversed_order})
     other = distribute_tensor(tensors["x"], init_device_mesh("cpu", (1, size)), [Replicate(), Shard(0)])
     with pytest.raises(ValueError, match="h_res should lie on the mesh of x"):
         apply(**{**given, "x": other})
