@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -134,8 +134,12 @@ class Platform(ABC):
             RuntimeError: the environment does not say how to reach the other ranks.
         """
 
-    def create_groups(self, mesh: DeviceMesh) -> Any:  # noqa: ARG002 - only some platforms have groups to create
-        """Create whatever communication along the axes of ``mesh`` needs; called once, on every rank of the mesh."""
+    def create_groups(self, mesh: DeviceMesh) -> Sequence[Any] | None:  # noqa: ARG002 - only some platforms have groups
+        """Create a group along every axis of ``mesh``; called once, on every rank of the mesh."""
+        return None
+
+    def create_merged_group(self, mesh: DeviceMesh, axes: tuple[int, ...]) -> Any:  # noqa: ARG002
+        """Create the group of the ranks along several axes together; called once, on every rank of the mesh."""
         return None
 
     @abstractmethod

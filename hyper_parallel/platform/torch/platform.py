@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+from hyper_parallel.core.dtensor.mesh_geometry import parallel_ranks
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
 
@@ -103,17 +105,29 @@ class TorchPlatform(Platform):
                 "each other; start the ranks with torchrun, or call torch.distributed.init_process_group first"
             )
 
-    def create_groups(self, mesh: DeviceMesh) -> Any:
+    def create_groups(self, mesh: DeviceMesh) -> Sequence[Any]:
         ranks = torch.tensor(mesh.rank_list, dtype=torch.int).reshape(mesh.mesh_shape)
-        return dist.device_mesh.DeviceMesh(mesh.device_type, ranks, mesh_dim_names=mesh.mesh_dim_names)
+        of_torch = dist.device_mesh.DeviceMesh(mesh.device_type, ranks, mesh_dim_names=mesh.mesh_dim_names)
+        return [of_torch.get_group(axis) for axis in range(mesh.ndim)]
+
+    def create_merged_group(self, mesh: DeviceMesh, axes: tuple[int, ...]) -> Any:
+        groups = list(parallel_ranks(mesh.mesh_shape, mesh.rank_list, axes))
+        if len(groups) == 1:
+            return dist.group.WORLD
+        # torch wants every group of the world made on every rank, in one order.
+        make: Any = dist.new_subgroups_by_enumeration
+        return make([list(ranks) for ranks in groups])[0]
 
     def get_group(self, mesh: DeviceMesh, axis: int) -> Any:
-        if mesh.groups is None:
+        groups = mesh.groups
+        if groups is None:
             raise ValueError(
                 f"{mesh} was made with init_backend=False and only describes layouts; communication needs a mesh from "
                 "init_device_mesh(...) with init_backend=True, made on every rank"
             )
-        return mesh.groups.get_group(axis)
+        if groups[axis] is None:
+            raise ValueError(f"{mesh} was flattened before there was communication: call flatten again, on every rank")
+        return groups[axis]
 
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
         self.check_reducible(tensor, op)

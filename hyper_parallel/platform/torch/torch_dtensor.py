@@ -137,7 +137,11 @@ def _mesh_of(torch_mesh: Any) -> DeviceMesh:
         names = torch_mesh.mesh_dim_names
         ranks: Sequence[int] = torch_mesh.mesh.flatten().tolist()
         mesh = mesh_of_groups(
-            torch_mesh.device_type, tuple(torch_mesh.shape), tuple(names) if names else None, tuple(ranks), torch_mesh
+            torch_mesh.device_type,
+            tuple(torch_mesh.shape),
+            tuple(names) if names else None,
+            tuple(ranks),
+            torch_mesh.get_all_groups(),
         )
         kept = _MESHES[torch_mesh] = (session, mesh)
     return kept[1]
