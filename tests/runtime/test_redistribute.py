@@ -169,7 +169,7 @@ def test_a_result_does_not_change_with_a_later_write_to_the_source():
     [(Shard(0), lambda w, r: w[2 * r : 2 * r + 2]), (Replicate(), lambda w, r: w), (Partial(), lambda w, r: w),
      (Partial("avg"), lambda w, r: w / 2)],
 )  # fmt: skip
-@pytest.mark.parametrize("detour", [Replicate(), Shard(1), Partial()])
+@pytest.mark.parametrize("detour", [Replicate(), Shard(1), Partial(), Partial("avg")])
 def test_gradients_take_the_way_back(placement, share, detour):
     weights = np.random.default_rng(0).normal(size=(4, 4))
 

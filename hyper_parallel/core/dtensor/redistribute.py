@@ -100,10 +100,11 @@ class _Redistribution(Function):
         source: Layout = ctx.source
         target: Layout = ctx.target
         for step in steps_between(source, target):
-            if step.kind == "reduce" and step.op == "avg":
-                grad = grad / source.mesh.mesh_shape[step.axis]
-            elif step.op in ("max", "min"):
+            if step.op in ("max", "min"):
                 raise ValueError(f"Partial({step.op!r}) has no gradient: redistribution from {source} to {target}")
+            if step.op == "avg":  # each of the operands has its share of the gradient
+                count = source.mesh.mesh_shape[step.axis]
+                grad = grad / count if step.kind == "reduce" else grad * count
         return _run(grad, _without_partial(target), _without_partial(source)), None, None
 
 
