@@ -158,6 +158,12 @@ class Platform(ABC):
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         """Return the concatenation along ``dim`` of the tensors of the ranks along ``axis``, in their order."""
 
+    def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        """Return what ``all_gather`` along ``concat_dim`` gives, of it this rank's chunk of ``split_dim``."""
+        length = tensor.shape[split_dim] // mesh.mesh_shape[axis]
+        gathered = self.all_gather(tensor, concat_dim, mesh, axis)
+        return self.narrow(gathered, split_dim, mesh.get_local_rank(axis) * length, length)
+
     def check_reducible(self, tensor: Any, op: str) -> None:
         """Raise TypeError if ``op`` has no meaning for the dtype of ``tensor``."""
         dtype = self.dtype_name(tensor)

@@ -20,6 +20,8 @@ from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 
+# The name since torch 2.13, which warns of the older one.
+_all_gather: Any = getattr(functional, "all_gather_single", None) or functional.all_gather_tensor
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}
 
 
@@ -140,7 +142,7 @@ class TorchPlatform(Platform):
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         group = self.get_group(mesh, axis)
-        gathered = _finished(functional.all_gather_tensor(tensor.contiguous(), dim, group))
+        gathered = _finished(_all_gather(tensor.contiguous(), dim, group))
         ranks = mesh.get_rank_list_along_axis(axis)
         ascending = sorted(ranks)
         if list(ranks) == ascending:
@@ -148,6 +150,14 @@ class TorchPlatform(Platform):
         # torch keeps the ranks of a group in ascending order, whatever order the mesh has.
         parts = gathered.tensor_split(len(ranks), dim)
         return torch.cat([parts[ascending.index(rank)] for rank in ranks], dim)
+
+    def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        ranks = mesh.get_rank_list_along_axis(axis)
+        chunks = tensor.tensor_split(len(ranks), split_dim)
+        ascending = sorted(ranks)  # as in a group of torch
+        sent = torch.stack([chunks[ranks.index(rank)] for rank in ascending])
+        received = _finished(functional.all_to_all_single(sent, None, None, self.get_group(mesh, axis)))
+        return torch.cat([received[ascending.index(rank)] for rank in ranks], concat_dim)
 
 
 def _finished(pending: Any) -> Any:
