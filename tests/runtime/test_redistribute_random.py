@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from placement_oracle import check_parts, coordinate_of, gradient_held_by, held_by, operands
 
 from hyper_parallel import DTensor, Layout, Partial, Replicate, Shard, StridedShard, distribute_tensor, init_device_mesh
-from hyper_parallel.platform import get_platform
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 MOST_RANKS = 12
@@ -60,9 +59,9 @@ def parts_of_dims(placements, mesh_shape, ndim):
 
 
 @st.composite
-def journeys(draw):
+def journeys(draw, on=meshes()):  # noqa: B008 - strategies do not change
     """A mesh, the shape of a tensor, and the placements that it goes through."""
-    mesh_shape, rank_list = draw(meshes())
+    mesh_shape, rank_list = draw(on)
     ndim = draw(st.integers(0, 3))
     stops = tuple(draw(placements_on(mesh_shape, ndim)) for _ in range(draw(st.integers(2, 4))))
     least = [
@@ -76,31 +75,40 @@ def has_gradient(stops):
     return not any(isinstance(item, Partial) and item.reduce_op in ("max", "min") for stop in stops for item in stop)
 
 
+def departure(mesh, shape, stops):
+    """This rank's part of the tensor at the first stop, and the gradient that comes in at the last."""
+    coordinate = mesh.get_coordinate()
+    _, contributions = operands(shape, stops[0], mesh.mesh_shape)
+    contribution = contributions[mesh.rank_list.index(mesh.rank)]
+    incoming = gradient_held_by(weights_of(shape, mesh.mesh_shape), stops[-1], mesh.mesh_shape, coordinate)
+    # NumPy makes scalars of what has no dims.
+    return np.asarray(held_by(contribution, stops[0], mesh.mesh_shape, coordinate)), np.asarray(incoming)
+
+
+def parts_on_the_way(mesh, shape, stops, local):
+    """This rank's part at every stop."""
+    tensor = DTensor.from_local(local, mesh, stops[0], shape=shape)
+    for stop in stops:
+        tensor = tensor.redistribute(mesh, stop)
+        assert tensor.layout is Layout.from_placements(mesh, stop, len(shape))
+        assert tensor.shape == shape
+        yield tensor.to_local()
+
+
 def travel(mesh_shape, rank_list, shape, stops):
     """On every rank: its part at every stop, and the gradient of its first part."""
     mesh = init_device_mesh("cpu", mesh_shape, rank_list=rank_list)
-    coordinate = mesh.get_coordinate()
-    _, contributions = operands(shape, stops[0], mesh_shape)
-    contribution = contributions[rank_list.index(get_platform().rank)]
-    local = np.asarray(held_by(contribution, stops[0], mesh_shape, coordinate))  # NumPy gives scalars without dims
-
+    local, incoming = departure(mesh, shape, stops)
+    if not has_gradient(stops):
+        return list(parts_on_the_way(mesh, shape, stops, local)), None
     found = []
 
     def last_part(first):
-        tensor = DTensor.from_local(first, mesh, stops[0], shape=shape)
-        for stop in stops:
-            tensor = tensor.redistribute(mesh, stop)
-            assert tensor.layout is Layout.from_placements(mesh, stop, len(shape))
-            assert tensor.shape == shape
-            found.append(getval(tensor.to_local()))
-        return tensor.to_local()
+        found.extend(parts_on_the_way(mesh, shape, stops, first))
+        return found[-1]
 
-    if not has_gradient(stops):
-        last_part(local)
-        return found, None
     gradient_of, _ = autograd.make_vjp(last_part)(local)
-    incoming = gradient_held_by(weights_of(shape, mesh_shape), stops[-1], mesh_shape, coordinate)
-    return found, gradient_of(np.asarray(incoming))
+    return [getval(part) for part in found], gradient_of(incoming)
 
 
 def weights_of(shape, mesh_shape):
@@ -110,7 +118,11 @@ def weights_of(shape, mesh_shape):
 
 def check_journey(mesh_shape, rank_list, shape, stops):
     of_rank = run_ranks(travel, math.prod(mesh_shape), mesh_shape, rank_list, shape, stops, timeout=20)
-    in_order = [of_rank[rank] for rank in rank_list]
+    check_travelled([of_rank[rank] for rank in rank_list], mesh_shape, shape, stops)
+
+
+def check_travelled(in_order, mesh_shape, shape, stops):
+    """What the ranks have seen, in the order of the mesh."""
     full, _ = operands(shape, stops[0], mesh_shape)
     for number, stop in enumerate(stops):
         check_parts(full, [parts[number] for parts, _ in in_order], stop, mesh_shape)

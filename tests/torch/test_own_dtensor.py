@@ -255,6 +255,30 @@ def check_graphs():
     assert kernels_see == {torch.Tensor}
 
 
+def check_optimizers():
+    """torch's optimizers add up gradients that are pending."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    whole = {name: torch.from_numpy(array) for name, array in call(POST, "BSN").tensors.items()}
+    mesh, apply = torch_mesh_of((torch.distributed.get_world_size(),)), function_of(POST).apply
+    given = {name: distribute_tensor(tensor, mesh, [Shard(0)]) for name, tensor in whole.items()}
+    for optimizer in (torch.optim.SGD, torch.optim.AdamW):
+        trained = []
+        for tensors, start in (
+            (whole, whole["h_out"]),
+            (given, distribute_tensor(whole["h_out"], mesh, [Replicate()])),
+        ):
+            parameter = torch.nn.Parameter(start.clone())
+            steps = optimizer([parameter], 0.1)
+            for _ in range(3):
+                steps.zero_grad()
+                loss = (apply(**{**tensors, "h_out": parameter}) ** 2).sum()
+                (loss if tensors is whole else loss.full_tensor()).backward()
+                steps.step()
+            trained.append(parameter.detach())
+        np.testing.assert_allclose(trained[1].full_tensor(), trained[0], rtol=1e-12, atol=1e-12)
+
+
 def check_sub_meshes():
     """A tensor on one axis of a larger mesh: each of the others has an operator of its own."""
     from torch.distributed.tensor import Shard, distribute_tensor
@@ -270,7 +294,7 @@ def check_sub_meshes():
 
 
 def check_all(ops):
-    for check in (check_softmax_lse, check_mixtures, check_graphs, check_sub_meshes):
+    for check in (check_softmax_lse, check_mixtures, check_graphs, check_optimizers, check_sub_meshes):
         check()
     return check_cases(ops)
 
