@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -43,19 +44,18 @@ class TorchPlatform(Platform):
         return super().get_op_name(func)
 
     def apply_to_foreign(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # Nobody has a DTensor of torch without this module, which this process need not load then.
-        own = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
-        if own is None:
+        if "torch.distributed.tensor" not in sys.modules:
             return NotImplemented
         # Of 18 arguments there are few kinds.
-        if not any(issubclass(kind, own) for kind in {*map(type, args), *map(type, kwargs.values())}):
+        if not any(map(_is_dtensor_of_torch, {*map(type, args), *map(type, kwargs.values())})):
             return NotImplemented
         from hyper_parallel.platform.torch.torch_dtensor import apply_to_torch_dtensors
 
         return apply_to_torch_dtensors(function, args, kwargs)
 
     def is_tensor(self, value: object) -> bool:
-        return isinstance(value, torch.Tensor)
+        kind = type(value)
+        return kind is torch.Tensor or (issubclass(kind, torch.Tensor) and not _is_dtensor_of_torch(kind))
 
     def dtype_name(self, value: Any) -> str:
         return str(value.dtype).removeprefix("torch.")
@@ -158,6 +158,13 @@ class TorchPlatform(Platform):
         sent = torch.stack([chunks[ranks.index(rank)] for rank in ascending])
         received = _finished(functional.all_to_all_single(sent, None, None, self.get_group(mesh, axis)))
         return torch.cat([received[ascending.index(rank)] for rank in ranks], concat_dim)
+
+
+@lru_cache(maxsize=512)
+def _is_dtensor_of_torch(kind: type) -> bool:
+    # Nobody has one without this module, which need not be loaded for the question.
+    own = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return own is not None and issubclass(kind, own)
 
 
 def _finished(pending: Any) -> Any:
