@@ -171,10 +171,11 @@ def miss(call: Callable[[], Any], rounds: int) -> float:
 
 def measure(case: Case, grad: bool, calls: int, rounds: int) -> None:
     mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("dp",))
+    torch_mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,), mesh_dim_names=("dp",))
     with torch.set_grad_enabled(grad):
         tensors = [tensor.clone().requires_grad_(grad) for tensor in case.tensors]
         ours = [DTensor.from_local(tensor, mesh, (Shard(0),)) for tensor in tensors]
-        theirs = [TorchDTensor.from_local(tensor, mesh.groups, [TorchShard(0)]) for tensor in tensors]
+        theirs = [TorchDTensor.from_local(tensor, torch_mesh, [TorchShard(0)]) for tensor in tensors]
         rest, function = case.attributes, case.function
         plain_apply = super(DFunction, function).apply  # type: ignore[misc]
         costs = [

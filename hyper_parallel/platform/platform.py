@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -55,6 +55,16 @@ class Platform(ABC):
             if isinstance(name, str):
                 return name
         raise TypeError(f"an operator should have a name, but {func!r} has neither .name nor .__name__")
+
+    def apply_to_foreign(
+        self,
+        function: Any,  # noqa: ARG002
+        kinds: Collection[type],  # noqa: ARG002
+        args: tuple[Any, ...],  # noqa: ARG002
+        kwargs: dict[str, Any],  # noqa: ARG002
+    ) -> Any:
+        """Run a DFunction on DTensors of the framework's own; NotImplemented if there are none among the `kinds`."""
+        return NotImplemented
 
     @abstractmethod
     def is_tensor(self, value: object) -> bool:
@@ -138,8 +148,12 @@ class Platform(ABC):
             RuntimeError: the environment does not say how to reach the other ranks.
         """
 
-    def create_groups(self, mesh: DeviceMesh) -> Any:  # noqa: ARG002 - only some platforms have groups to create
-        """Create whatever communication along the axes of ``mesh`` needs; called once, on every rank of the mesh."""
+    def create_groups(self, mesh: DeviceMesh) -> Sequence[Any] | None:  # noqa: ARG002 - only some platforms have groups
+        """Create a group along every axis of ``mesh``; called once, on every rank of the mesh."""
+        return None
+
+    def create_merged_group(self, mesh: DeviceMesh, axes: tuple[int, ...]) -> Any:  # noqa: ARG002
+        """Create the group of the ranks along several axes together; called once, on every rank of the mesh."""
         return None
 
     @abstractmethod
@@ -157,6 +171,12 @@ class Platform(ABC):
     @abstractmethod
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         """Return the concatenation along ``dim`` of the tensors of the ranks along ``axis``, in their order."""
+
+    def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        """Return what ``all_gather`` along ``concat_dim`` gives, of it this rank's chunk of ``split_dim``."""
+        length = tensor.shape[split_dim] // mesh.mesh_shape[axis]
+        gathered = self.all_gather(tensor, concat_dim, mesh, axis)
+        return self.narrow(gathered, split_dim, mesh.get_local_rank(axis) * length, length)
 
     def check_reducible(self, tensor: Any, op: str) -> None:
         """Raise TypeError if ``op`` has no meaning for the dtype of ``tensor``."""

@@ -46,8 +46,8 @@ def operands(
     random = np.random.default_rng(math.prod(mesh_shape))
     axes = [axis for axis, placement in enumerate(placements) if isinstance(placement, Partial)]
     counts = [mesh_shape[axis] for axis in axes]
-    # Multiples of 36, so that averages over up to 6 ranks are whole numbers and every result is exact.
-    table = random.integers(-50, 50, (*counts, *shape)).astype(np.float64) * 36
+    # Multiples of the number of ranks, so that averages are whole numbers and every result is exact.
+    table = random.integers(-50, 50, (*counts, *shape)).astype(np.float64) * math.prod(mesh_shape)
     full = table
     for axis in reversed(axes):
         full = REDUCTIONS[placements[axis].reduce_op](full, axis=axes.index(axis))
@@ -81,6 +81,18 @@ def _reduced(grid: np.ndarray, placements: Sequence[Any], coordinate: tuple[int,
     for index in range(grid.shape[axis]):
         values.append(_reduced(grid, placements, (*coordinate[:axis], index, *coordinate[axis + 1 :]), axis + 1))
     return REDUCTIONS[placements[axis].reduce_op](np.stack(values), axis=0)
+
+
+def gradient_held_by(
+    full: np.ndarray, placements: Sequence[Any], mesh_shape: Sequence[int], coordinate: Sequence[int]
+) -> np.ndarray:
+    """The rank's gradient of a loss whose gradient with respect to the whole tensor is ``full``.
+
+    A shard has its chunk; equal values, and the operands of a sum, have all of it; those of an average a share each.
+    """
+    averaged = [isinstance(item, Partial) and item.reduce_op == "avg" for item in placements]
+    share = math.prod(count for count, average in zip(mesh_shape, averaged, strict=True) if average)
+    return held_by(full, placements, mesh_shape, coordinate) / share
 
 
 def all_placements(mesh_shape: Sequence[int], ops: Sequence[str] = ("sum",)) -> Iterator[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from placement_oracle import all_placements, check_parts, held_by, operands
 
 from hyper_parallel import DTensor, Layout, Partial, Replicate, Shard, StridedShard, distribute_tensor, init_device_mesh
 from hyper_parallel.core.dtensor.placement_map import placements_of_split
+from hyper_parallel.core.dtensor.redistribute import steps_between
 from hyper_parallel.platform import get_platform
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
@@ -72,6 +73,34 @@ def test_three_axes_on_one_dimension_in_every_order():
     for number, (source, target) in enumerate(pairs):
         full, _ = operands(SHAPE, source, mesh_shape)
         check_parts(full, [parts[number] for parts in of_rank], target, mesh_shape)
+
+
+# Of a tensor of three dimensions on a mesh (2, 3, 2): kind and axis, and the dimension, or both of a move.
+@pytest.mark.parametrize(
+    ("held", "wanted", "steps"),
+    [
+        (((0,), (), ()), ((), (0,), ()), "move 0 0>1"),
+        (((0, 1), (), ()), ((0,), (1,), ()), "move 1 0>1"),
+        (((0, 1), (), ()), ((1,), (0,), ()), "gather 1 0, move 0 0>1, cut 1 0"),
+        (((0, 1), (), ()), ((), (0, 1), ()), "gather 1 0, move 0 0>1, cut 1 1"),
+        (((0, 1), (), ()), ((), (1, 0), ()), "gather 1 0, gather 0 0, cut 1 1, cut 0 1"),
+        (((0,), (1,), ()), ((), (0,), (1,)), "move 1 1>2, move 0 0>1"),
+        (((0,), (1,), ()), ((1,), (0,), ()), "gather 1 1, move 0 0>1, cut 1 0"),
+        (((0,), (1,), (2,)), ((2,), (0,), (1,)), "gather 2 2, move 1 1>2, move 0 0>1, cut 2 0"),
+        (((0,), (1,), ()), ((), (1, 0), ()), "move 0 0>1"),
+        (((0,), (1,), ()), ((), (0, 1), ()), "gather 1 1, move 0 0>1, cut 1 1"),
+        (((0,), (), ()), ((0,), (1,), ()), "cut 1 1"),
+    ],
+)
+def test_an_axis_moves_at_once_where_it_can(held, wanted, steps):
+    mesh = init_device_mesh("cpu", (2, 3, 2), init_backend=False)
+    layouts = []
+    for split in (held, wanted):
+        placements = placements_of_split(mesh, split, (None, None, None))
+        layouts.append(Layout.from_placements(mesh, placements, 3))
+    found = steps_between(*layouts)
+    words = [f"{step.kind} {step.axis} {step.dim}" + f">{step.to_dim}" * (step.kind == "move") for step in found]
+    assert ", ".join(words) == steps
 
 
 def test_ranks_in_another_order():
@@ -169,7 +198,7 @@ def test_a_result_does_not_change_with_a_later_write_to_the_source():
     [(Shard(0), lambda w, r: w[2 * r : 2 * r + 2]), (Replicate(), lambda w, r: w), (Partial(), lambda w, r: w),
      (Partial("avg"), lambda w, r: w / 2)],
 )  # fmt: skip
-@pytest.mark.parametrize("detour", [Replicate(), Shard(1), Partial()])
+@pytest.mark.parametrize("detour", [Replicate(), Shard(1), Partial(), Partial("avg")])
 def test_gradients_take_the_way_back(placement, share, detour):
     weights = np.random.default_rng(0).normal(size=(4, 4))
 

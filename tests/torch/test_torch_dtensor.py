@@ -119,7 +119,7 @@ def check_dtypes_stay():
     import torch
     import torch.distributed as dist
 
-    from hyper_parallel import DTensor, Partial, Shard, init_device_mesh
+    from hyper_parallel import DTensor, Partial, Shard, distribute_tensor, init_device_mesh
 
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int32, torch.int64, torch.bool):
@@ -129,6 +129,10 @@ def check_dtypes_stay():
         assert largest.dtype == whole.dtype == dtype
         assert torch.equal(largest, local)
         assert torch.equal(whole, local.repeat(dist.get_world_size()))
+        table = (torch.arange(48) % 3).to(dtype).reshape(8, 6)[:, :4]
+        moved = distribute_tensor(table, mesh, (Shard(0),)).redistribute(mesh, (Shard(1),)).to_local()
+        assert moved.dtype == dtype
+        assert torch.equal(moved, distribute_tensor(table, mesh, (Shard(1),)).to_local())
     total = DTensor.from_local(torch.ones(3, dtype=torch.bfloat16), mesh, (Partial(),)).full_tensor()
     assert torch.equal(total, torch.full((3,), dist.get_world_size(), dtype=torch.bfloat16))
     with pytest.raises(TypeError, match="a sum over ranks needs numbers"):

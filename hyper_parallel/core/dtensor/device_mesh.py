@@ -10,14 +10,20 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from hyper_parallel.core.dtensor.mesh_arguments import checked_names, checked_ranks, checked_shape
+from hyper_parallel.core.dtensor.mesh_geometry import ranks_through, unravel
 from hyper_parallel.platform import get_platform
 
 _MESHES: dict[tuple[Any, ...], DeviceMesh] = {}
+_SUB_MESHES: dict[tuple[Any, ...], DeviceMesh] = {}
 _lock = threading.Lock()
 
 
 class DeviceMesh:
     """A grid of ranks, as one rank sees it. Made by ``init_device_mesh``; immutable, and equal only to itself.
+
+    ``mesh["tp"]`` and ``mesh["dp", "cp"]`` are the sub-meshes of these axes through this rank, on the groups of the
+    whole mesh; ``flatten`` makes one axis of all.
 
     Attributes:
         device_type: the device that the tensors live on, such as "cpu".
@@ -26,18 +32,24 @@ class DeviceMesh:
         axis_names: the names, or "dim_0", "dim_1", ... for an unnamed mesh.
         rank_list: the ranks in row-major order of their coordinates.
         rank: the rank that sees the mesh.
+        root: the mesh from ``init_device_mesh`` that this one is part of; the mesh itself if it is that one.
+        root_axes: for every axis the axes of the root that it consists of, outermost first.
     """
+
+    __iter__ = None  # indexing by axis number does not make a mesh a sequence
 
     __slots__ = (
         "__weakref__",
         "_coordinate",
+        "_handles",
         "axis_names",
         "device_type",
-        "groups",
         "mesh_dim_names",
         "mesh_shape",
         "rank",
         "rank_list",
+        "root",
+        "root_axes",
     )
 
     def __init__(
@@ -47,6 +59,8 @@ class DeviceMesh:
         mesh_dim_names: tuple[str, ...] | None,
         rank_list: tuple[int, ...],
         rank: int,
+        root: DeviceMesh | None = None,
+        root_axes: tuple[tuple[int, ...], ...] | None = None,
     ) -> None:
         self.device_type = device_type
         self.mesh_shape = mesh_shape
@@ -54,8 +68,11 @@ class DeviceMesh:
         self.axis_names = mesh_dim_names or tuple(f"dim_{axis}" for axis in range(len(mesh_shape)))
         self.rank_list = rank_list
         self.rank = rank
-        self.groups: Any = None
-        self._coordinate = _unravel(rank_list.index(rank), mesh_shape) if rank in rank_list else None
+        self.root = root or self
+        self.root_axes = root_axes or tuple((axis,) for axis in range(len(mesh_shape)))
+        # Of a root: axes -> the platform's handle of the ranks along them; None as long as there is no communication.
+        self._handles: dict[tuple[int, ...], Any] | None = None
+        self._coordinate = unravel(rank_list.index(rank), mesh_shape) if rank in rank_list else None
 
     @property
     def ndim(self) -> int:
@@ -118,14 +135,57 @@ class DeviceMesh:
     def get_rank_list_along_axis(self, axis: int | str) -> tuple[int, ...]:
         """Return the ranks that differ from this one on ``axis`` only, in the order of their positions."""
         index = self.axis_index(axis)
-        coordinate = self.own_coordinate()
-        stride = math.prod(self.mesh_shape[index + 1 :])
-        first = _ravel(coordinate, self.mesh_shape) - coordinate[index] * stride
-        return tuple(self.rank_list[first + step * stride] for step in range(self.mesh_shape[index]))
+        return ranks_through(self.own_coordinate(), self.mesh_shape, self.rank_list, (index,))
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """The platform's handle for every axis; None if the mesh only describes layouts (or needs no handles)."""
+        handles = self.root._handles
+        return None if handles is None else tuple(handles.get(axes) for axes in self.root_axes)
 
     def get_group(self, axis: int | str) -> Any:
         """Return the platform's handle of those ranks: a process group on torch, the ranks on NumPy."""
         return get_platform().get_group(self, self.axis_index(axis))
+
+    def __getitem__(self, axes: str | int | Sequence[str | int]) -> DeviceMesh:
+        """Return the sub-mesh of some axes, by name or number, through this rank: on every rank the one it is in.
+
+        The same axes give the same object. Nothing is communicated, and no groups are made.
+
+        Raises:
+            ValueError: no such axis, an axis twice, another order than the mesh's, a rank outside of the mesh.
+            TypeError: something that is neither a name nor a position.
+        """
+        chosen = tuple(axes) if isinstance(axes, tuple | list) else (axes,)
+        indices = [self.axis_index(axis) for axis in chosen]
+        if not indices or len(set(indices)) != len(indices):
+            raise ValueError(f"a sub-mesh should have at least one axis, each once, but got {axes!r}")
+        if indices != sorted(indices):
+            raise ValueError(f"the axes of a sub-mesh should be in the order of {self.axis_names}, but got {axes!r}")
+        names = self.mesh_dim_names and tuple(self.mesh_dim_names[index] for index in indices)
+        return _sub_mesh(self.root, tuple(self.root_axes[index] for index in indices), names)
+
+    def flatten(self, name: str | None = None) -> DeviceMesh:
+        """Return the mesh with all its axes made one, in their order: ``mesh["dp", "cp"].flatten()``.
+
+        Called on every rank of the root, since the ranks of several axes need a group of their own. The same mesh and
+        name give the same object.
+
+        Args:
+            name: of the axis; the names joined by "_" if not given, such as "dp_cp". An unnamed mesh stays unnamed.
+
+        Raises:
+            ValueError: a name that no axis may have, a rank outside of the mesh.
+        """
+        if name is None and self.mesh_dim_names is not None:
+            name = "_".join(self.mesh_dim_names)
+        axes = tuple(axis for of_axis in self.root_axes for axis in of_axis)
+        names = checked_names(None if name is None else (name,), (self.size(),))
+        mesh = _sub_mesh(self.root, (axes,), names)
+        handles = self.root._handles
+        if handles is not None and axes not in handles:
+            handles[axes] = get_platform().create_merged_group(self.root, axes)
+        return mesh
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name}={extent}" for name, extent in zip(self.axis_names, self.mesh_shape, strict=True))
@@ -140,6 +200,8 @@ class DeviceMesh:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Loaded on another rank, a mesh is that rank's view of it.
+        if self.root is not self:
+            return _sub_mesh, (self.root, self.root_axes, self.mesh_dim_names)
         return _interned, (self.device_type, self.mesh_shape, self.mesh_dim_names, self.rank_list)
 
 
@@ -169,9 +231,9 @@ def init_device_mesh(
             fill the mesh; with ``init_backend``, a mesh that is not exactly the world.
         RuntimeError: the environment does not say how to reach the other ranks.
     """
-    shape = _checked_shape(mesh_shape)
-    names = _checked_names(mesh_dim_names, shape)
-    ranks = _checked_ranks(rank_list, shape)
+    shape = checked_shape(mesh_shape)
+    names = checked_names(mesh_dim_names, shape)
+    ranks = checked_ranks(rank_list, shape)
     if not isinstance(device_type, str):
         raise TypeError(f"device_type should be a str such as 'cpu', but got {device_type!r}")
     if not device_type:
@@ -180,8 +242,41 @@ def init_device_mesh(
         _check_world(shape, ranks)
         get_platform().init_backend(device_type, get_platform().world_size)
     mesh = _interned(device_type, shape, names, ranks)
-    if init_backend and mesh.groups is None:
-        mesh.groups = get_platform().create_groups(mesh)
+    if init_backend and mesh._handles is None:
+        _set_groups(mesh, get_platform().create_groups(mesh))
+    return mesh
+
+
+def mesh_of_groups(
+    device_type: str,
+    shape: tuple[int, ...],
+    names: tuple[str, ...] | None,
+    ranks: tuple[int, ...],
+    groups: Sequence[Any],
+) -> DeviceMesh:
+    """Return the mesh of these ranks, for which the platform has made a group for every axis already."""
+    mesh = _interned(device_type, shape, names, ranks)
+    if mesh._handles is None:
+        _set_groups(mesh, groups)
+    return mesh
+
+
+def _set_groups(mesh: DeviceMesh, groups: Sequence[Any] | None) -> None:
+    if groups is not None:
+        mesh._handles = {(axis,): group for axis, group in enumerate(groups)}
+
+
+def _sub_mesh(root: DeviceMesh, root_axes: tuple[tuple[int, ...], ...], names: tuple[str, ...] | None) -> DeviceMesh:
+    if root_axes == root.root_axes and names == root.mesh_dim_names:
+        return root
+    axes = tuple(axis for of_axis in root_axes for axis in of_axis)
+    ranks = ranks_through(root.own_coordinate(), root.mesh_shape, root.rank_list, axes)
+    shape = tuple(math.prod(root.mesh_shape[axis] for axis in of_axis) for of_axis in root_axes)
+    key = (root, root_axes, names)
+    with _lock:
+        mesh = _SUB_MESHES.get(key)
+        if mesh is None:
+            mesh = _SUB_MESHES[key] = DeviceMesh(root.device_type, shape, names, ranks, root.rank, root, root_axes)
     return mesh
 
 
@@ -198,49 +293,6 @@ def _interned(
     return mesh
 
 
-def _checked_shape(mesh_shape: Sequence[int]) -> tuple[int, ...]:
-    shape = _checked_integers("mesh_shape", mesh_shape)
-    if not shape or min(shape) < 1:
-        raise ValueError(f"mesh_shape should hold at least one extent, each at least 1, but got {shape}")
-    return shape
-
-
-def _checked_names(names: Sequence[str] | None, shape: tuple[int, ...]) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"mesh_dim_names should be a tuple of str, but got {names!r}")
-    if len(names) != len(shape):
-        raise ValueError(f"mesh_dim_names should name the {len(shape)} axes of mesh_shape {shape}, but got {names!r}")
-    if len(set(names)) != len(names):
-        raise ValueError(f"mesh_dim_names should be different names, but got {names!r}")
-    if "" in names or "None" in names:
-        raise ValueError(f"an axis should not be called '' or 'None' (which means unsplit in a layout): {names!r}")
-    return tuple(names)
-
-
-def _checked_ranks(rank_list: Sequence[int] | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-    count = math.prod(shape)
-    if rank_list is None:
-        return tuple(range(count))
-    ranks = _checked_integers("rank_list", rank_list)
-    if len(ranks) != count:
-        raise ValueError(
-            f"rank_list should hold the {count} ranks of mesh_shape {shape}, but got {len(ranks)}: {ranks}"
-        )
-    if min(ranks) < 0 or len(set(ranks)) != len(ranks):
-        raise ValueError(f"rank_list should hold different ranks from 0 on, but got {ranks}")
-    return ranks
-
-
-def _checked_integers(what: str, values: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(values, tuple | list):
-        raise TypeError(f"{what} should be a tuple of int, but got {values!r} ({type(values).__name__})")
-    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-        raise TypeError(f"{what} should hold int only, but got {values!r}")
-    return tuple(values)
-
-
 def _check_world(shape: tuple[int, ...], ranks: tuple[int, ...]) -> None:
     world_size = get_platform().world_size
     if len(ranks) != world_size:
@@ -250,18 +302,3 @@ def _check_world(shape: tuple[int, ...], ranks: tuple[int, ...]) -> None:
         )
     if max(ranks) >= world_size:
         raise ValueError(f"rank_list should hold the ranks 0..{world_size - 1} of the world, but got {ranks}")
-
-
-def _unravel(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    coordinate = []
-    for extent in reversed(shape):
-        position, index = divmod(position, extent)
-        coordinate.append(index)
-    return tuple(reversed(coordinate))
-
-
-def _ravel(coordinate: tuple[int, ...], shape: tuple[int, ...]) -> int:
-    position = 0
-    for index, extent in zip(coordinate, shape, strict=True):
-        position = position * extent + index
-    return position

@@ -63,7 +63,7 @@ class DTensor(DTensorBase):
         mesh.check_current_rank()
         result = cls.from_layout(local, layout)
         if shape is not None:
-            _check_shape(layout, tuple(shape), tuple(local.shape))
+            check_shape(layout, tuple(shape), tuple(local.shape))
         return result
 
     @classmethod
@@ -185,7 +185,8 @@ def _check_plain_tensor(value: object, where: str) -> None:
         raise TypeError(f"{where} takes a tensor of {platform.name}, but got {type(value).__name__}: {value!r}")
 
 
-def _check_shape(layout: Layout, shape: tuple[int, ...], local_shape: tuple[int, ...]) -> None:
+def check_shape(layout: Layout, shape: tuple[int, ...], local_shape: tuple[int, ...]) -> None:
+    """Raise ValueError if a tensor of this shape cannot be cut evenly, or this rank's part has another shape."""
     expected = layout.get_local_shape(shape)
     if expected != local_shape:
         raise ValueError(

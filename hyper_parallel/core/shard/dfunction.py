@@ -97,7 +97,11 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
                 f"{cls.__name__}.apply was called from inside of its own forward or backward {MOST_NESTED} times over, "
                 "as if for ever. Compute with the framework's operators there, or call another function."
             )
-        if holds_dtensor(args) or (kwargs and holds_dtensor(kwargs.values())):
+        kinds = {*map(type, args), *map(type, kwargs.values())}
+        outcome = get_platform().apply_to_foreign(cls, kinds, args, kwargs)
+        if outcome is not NotImplemented:
+            return outcome
+        if DTensor in kinds or ((tuple in kinds or list in kinds) and holds_dtensor((*args, *kwargs.values()))):
             return _OP_DISPATCHER.dispatch(cls._get_local_callable(), args, kwargs)
         bound = cls._bind(args, kwargs)
         if cls.check_arguments is not None:

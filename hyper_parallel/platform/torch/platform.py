@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+from hyper_parallel.core.dtensor.mesh_geometry import parallel_ranks
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
 from hyper_parallel.platform.torch.opaque import opaque
@@ -19,6 +22,8 @@ from hyper_parallel.platform.torch.opaque import opaque
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 
+# The name since torch 2.13, which warns of the older one.
+_all_gather: Any = getattr(functional, "all_gather_single", None) or functional.all_gather_tensor
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}
 
 
@@ -39,8 +44,18 @@ class TorchPlatform(Platform):
             func = func.overloadpacket
         return super().get_op_name(func)
 
+    def apply_to_foreign(
+        self, function: Any, kinds: Collection[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if "torch.distributed.tensor" not in sys.modules or not any(map(_is_dtensor_of_torch, kinds)):
+            return NotImplemented
+        from hyper_parallel.platform.torch.torch_dtensor import apply_to_torch_dtensors
+
+        return apply_to_torch_dtensors(function, args, kwargs)
+
     def is_tensor(self, value: object) -> bool:
-        return isinstance(value, torch.Tensor)
+        kind = type(value)
+        return kind is torch.Tensor or (issubclass(kind, torch.Tensor) and not _is_dtensor_of_torch(kind))
 
     def dtype_name(self, value: Any) -> str:
         return str(value.dtype).removeprefix("torch.")
@@ -107,17 +122,29 @@ class TorchPlatform(Platform):
                 "each other; start the ranks with torchrun, or call torch.distributed.init_process_group first"
             )
 
-    def create_groups(self, mesh: DeviceMesh) -> Any:
+    def create_groups(self, mesh: DeviceMesh) -> Sequence[Any]:
         ranks = torch.tensor(mesh.rank_list, dtype=torch.int).reshape(mesh.mesh_shape)
-        return dist.device_mesh.DeviceMesh(mesh.device_type, ranks, mesh_dim_names=mesh.mesh_dim_names)
+        of_torch = dist.device_mesh.DeviceMesh(mesh.device_type, ranks, mesh_dim_names=mesh.mesh_dim_names)
+        return [of_torch.get_group(axis) for axis in range(mesh.ndim)]
+
+    def create_merged_group(self, mesh: DeviceMesh, axes: tuple[int, ...]) -> Any:
+        groups = list(parallel_ranks(mesh.mesh_shape, mesh.rank_list, axes))
+        if len(groups) == 1:
+            return dist.group.WORLD
+        # torch wants every group of the world made on every rank, in one order.
+        make: Any = dist.new_subgroups_by_enumeration
+        return make([list(ranks) for ranks in groups])[0]
 
     def get_group(self, mesh: DeviceMesh, axis: int) -> Any:
-        if mesh.groups is None:
+        groups = mesh.groups
+        if groups is None:
             raise ValueError(
                 f"{mesh} was made with init_backend=False and only describes layouts; communication needs a mesh from "
                 "init_device_mesh(...) with init_backend=True, made on every rank"
             )
-        return mesh.groups.get_group(axis)
+        if groups[axis] is None:
+            raise ValueError(f"{mesh} was flattened before there was communication: call flatten again, on every rank")
+        return groups[axis]
 
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
         self.check_reducible(tensor, op)
@@ -130,7 +157,7 @@ class TorchPlatform(Platform):
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         group = self.get_group(mesh, axis)
-        gathered = _finished(functional.all_gather_tensor(tensor.contiguous(), dim, group))
+        gathered = _finished(_all_gather(tensor.contiguous(), dim, group))
         ranks = mesh.get_rank_list_along_axis(axis)
         ascending = sorted(ranks)
         if list(ranks) == ascending:
@@ -138,6 +165,21 @@ class TorchPlatform(Platform):
         # torch keeps the ranks of a group in ascending order, whatever order the mesh has.
         parts = gathered.tensor_split(len(ranks), dim)
         return torch.cat([parts[ascending.index(rank)] for rank in ranks], dim)
+
+    def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        ranks = mesh.get_rank_list_along_axis(axis)
+        chunks = tensor.tensor_split(len(ranks), split_dim)
+        ascending = sorted(ranks)  # as in a group of torch
+        sent = torch.stack([chunks[ranks.index(rank)] for rank in ascending])
+        received = _finished(functional.all_to_all_single(sent, None, None, self.get_group(mesh, axis)))
+        return torch.cat([received[ascending.index(rank)] for rank in ranks], concat_dim)
+
+
+@lru_cache(maxsize=512)
+def _is_dtensor_of_torch(kind: type) -> bool:
+    # Nobody has one without this module, which need not be loaded for the question.
+    own = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return own is not None and issubclass(kind, own)
 
 
 def _finished(pending: Any) -> Any:
