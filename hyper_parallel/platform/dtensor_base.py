@@ -1,14 +1,19 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""Why a DTensor is not an array: NumPy would otherwise wrap it into an array of objects and compute nonsense."""
+"""What a DTensor is to its framework: how it holds the local tensor, and why it is not an array."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from hyper_parallel.core.dtensor.layout import Layout
+
+Self = TypeVar("Self", bound="DTensorBase")
 
 
-class DTensorBase:
-    """Refuses NumPy functions; the base class of DTensor on the NumPy platform, and of the other platforms' bases."""
+class NoArray:
+    """Refuses NumPy functions: NumPy would wrap the object into an array of objects and compute nonsense."""
 
     __slots__ = ()
 
@@ -23,6 +28,23 @@ class DTensorBase:
 
     def __array_function__(self, func: Any, *args: Any, **kwargs: Any) -> NoReturn:
         _refuse(func.__name__)
+
+
+class DTensorBase(NoArray):
+    """A plain object with the local tensor beside its layout; the base class of DTensor where that is enough."""
+
+    __slots__ = ("__weakref__", "_global_shape", "_layout", "_local")
+
+    _local: Any
+    _layout: Layout
+    _global_shape: tuple[int, ...] | None
+
+    @classmethod
+    def _holding(cls: type[Self], local: Any) -> Self:
+        """Return a new object that holds ``local``; its layout is not set yet."""
+        held = cls.__new__(cls)
+        held._local = local
+        return held
 
 
 def _refuse(name: str) -> NoReturn:
