@@ -17,7 +17,7 @@ from tests.rank_processes import RankError, end_with_parent, free_port, run_proc
 __all__ = ["RankError", "run_mccl_ranks"]
 
 
-def run_mccl_ranks(target: str | Callable[..., Any], world_size: int, *args: Any, timeout: float = 150) -> list[Any]:
+def run_mccl_ranks(target: str | Callable[..., Any], world_size: int, *args: Any, timeout: float = 240) -> list[Any]:
     """Run a function on ``world_size`` processes and return their results in the order of the ranks."""
     cluster = {
         "GLOG_v": "3",  # errors only

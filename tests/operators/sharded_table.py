@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hyper_parallel.reference.dense_lightning_indexer import softmax_lse
 
@@ -12,7 +12,7 @@ from . import test_kl_loss_sharded, test_lightning_indexer, test_mhc_linear, tes
 from .kl_loss_calls import DENSE, SPARSE
 from .lse_cases import OP, SHARDED_CASES, TENSORS, Axes, ShardedCase
 from .mhc_calls import CLAMP, POST, PRE, call
-from .sharded_calls import Call, Case
+from .sharded_calls import Call, Case, Seen, check_gradients, check_outputs
 
 SMALL_MESHES, LARGE_MESHES = ((2,),), ((4,), (2, 2))
 
@@ -42,6 +42,16 @@ def rows(meshes: tuple[tuple[int, ...], ...]) -> Iterator[tuple[str, Call, Case]
     for name, sharded in SHARDED_CASES.items():
         if sharded.mesh in meshes:
             yield f"{OP}: {name}", lse_call(sharded), lse_case(sharded)
+
+
+def check_rows(meshes: tuple[tuple[int, ...], ...], of_ranks: Sequence[Sequence[Seen]]) -> None:
+    """Compare what each rank has seen of every row with the unsharded call."""
+    for (name, whole, case), seen in zip(rows(meshes), zip(*of_ranks, strict=True), strict=True):
+        try:
+            check_outputs(whole, case, seen)
+            check_gradients(whole, case, seen)
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}") from error
 
 
 def lse_call(case: ShardedCase) -> Call:

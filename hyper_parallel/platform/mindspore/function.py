@@ -8,13 +8,15 @@ is taken, one of another shape is broadcast. Here each of these is an error or i
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable
 from typing import Any
 
 import mindspore as ms
 from mindspore.common._grad_function import _Function
-from mindspore.common.api import _pynative_executor
+from mindspore.graph.api import _pynative_executor
+from mindspore.ops.composite.base import _pynative_func_grad_forward
 
 _lock = threading.Lock()
 
@@ -44,13 +46,23 @@ def check_not_recorded(what: str, tensors: Iterable[Any]) -> None:
 
     Inside of a forward nothing is recorded. It is in a backward that is itself differentiated.
     """
-    if not (_pynative_executor.enable_grad() and _pynative_executor.requires_grad()):
-        return
-    if any(isinstance(tensor, ms.Tensor) and tensor._requires_grad for tensor in tensors):
+    if any(isinstance(tensor, ms.Tensor) and tensor._requires_grad for tensor in tensors) and _is_recorded():
         raise RuntimeError(
             f"{what} has no derivative by itself: differentiate the operator (or DTensor.redistribute) that calls it, "
             "and once, not twice"
         )
+
+
+def _is_recorded() -> bool:
+    if not (_pynative_executor.enable_grad() and _pynative_executor.requires_grad()):
+        return False
+    # When a differentiated function has failed, MindSpore goes on as if it were still running; the stack tells.
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is _pynative_func_grad_forward.__code__:
+            return True
+    return False
 
 
 def _checked(function: type[Function]) -> type[Function]:
