@@ -24,7 +24,11 @@ class _Candidate(NamedTuple):
 
 # In the order of the automatic choice.
 _CANDIDATES = {
-    "mindspore": _Candidate("hyper_parallel.platform.mindspore", "MindSporePlatform", "pip install 'hpgen[mindspore]'"),
+    "mindspore": _Candidate(
+        "hyper_parallel.platform.mindspore",
+        "MindSporePlatform",
+        "pip install 'hpgen[mindspore]', on Python 3.10 to 3.12",
+    ),
     "torch": _Candidate("hyper_parallel.platform.torch", "TorchPlatform", "pip install 'hpgen[torch]'"),
     "numpy": _Candidate("hyper_parallel.platform.numpy", "NumpyPlatform", "pip install numpy"),
 }

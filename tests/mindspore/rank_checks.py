@@ -10,6 +10,7 @@ import mindspore as ms
 import ml_dtypes
 import numpy as np
 import pytest
+from mindspore.communication import GlobalComm
 
 from hyper_parallel import (
     DTensor,
@@ -174,6 +175,30 @@ def check_what_has_no_gradient():
     assert_same(reduce_gradient(local, layout), np.full(4, get_platform().world_size, np.float32))
 
 
+def check_the_collectives_that_ascend_has():
+    """The way that hccl's take, on mccl's: for the dtypes that mccl has them for."""
+    size, rank, mccl = get_platform().world_size, get_platform().rank, GlobalComm.BACKEND
+    mesh = init_device_mesh("cpu", (size,), rank_list=tuple(reversed(range(size))))
+    GlobalComm.BACKEND = "hccl"
+    try:
+        for dtype in (np.float32, np.int32, ml_dtypes.bfloat16):
+            local = to_tensor(np.full((2, 3), rank + 1, dtype))
+            assert_same(
+                get_platform().all_reduce(local, "sum", mesh, 0), np.full((2, 3), size * (size + 1) // 2, dtype)
+            )
+            assert_same(get_platform().all_reduce(local, "max", mesh, 0), np.full((2, 3), size, dtype))
+            assert_same(local, np.full((2, 3), rank + 1, dtype))
+            gathered = get_platform().all_gather(local.swapaxes(0, 1), 1, mesh, 0)
+            assert_same(gathered, np.repeat(np.full((3, size), range(size, 0, -1)), 2, axis=1).astype(dtype))
+        average = get_platform().all_reduce(to_tensor(np.full(3, rank, np.float32)), "avg", mesh, 0)
+        assert_same(average, np.full(3, (size - 1) / 2, np.float32))
+        held = to_tensor(np.array([True, False, rank == 0]))
+        assert_same(get_platform().all_reduce(held, "max", mesh, 0), np.array([True, False, True]))
+        assert_same(get_platform().all_reduce(held, "min", mesh, 0), np.array([True, False, False]))
+    finally:
+        GlobalComm.BACKEND = mccl
+
+
 def check_distribute_and_gather():
     full = np.arange(96.0).reshape(SHAPE)
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
@@ -199,5 +224,6 @@ EVERYWHERE = (
     "check_ranks_that_differ_are_told",
     "check_gradients_take_the_way_back",
     "check_what_has_no_gradient",
+    "check_the_collectives_that_ascend_has",
 )
 ON_FOUR = ("check_groups", "check_distribute_and_gather")

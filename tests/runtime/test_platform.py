@@ -49,7 +49,11 @@ def test_choice(monkeypatch, word, installed, chosen):
         ("torhc", ValueError, "one of mindspore, torch, numpy, but got 'torhc'; did you mean 'torch'"),
         ("jax", ValueError, "one of mindspore, torch, numpy, but got 'jax'$"),
         ("torch", ImportError, r"torch is not installed; install it with: pip install 'hpgen\[torch\]'"),
-        ("mindspore", ImportError, r"mindspore is not installed; install it with: pip install 'hpgen\[mindspore\]'"),
+        (
+            "mindspore",
+            ImportError,
+            r"mindspore is not installed; install it with: pip install 'hpgen\[mindspore\]', on Python 3.10 to",
+        ),
     ],
 )
 def test_wrong_choices(monkeypatch, word, error, message):

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks, groups and collectives of ``mindspore.communication``: mccl on the CPU, hccl on Ascend.
 
-Of mccl's collectives, the gather of a list works for some dtypes, and the reduction for others. So on the CPU every
-collective is a gather of bytes, and reductions are carried out on each rank, in the order of the ranks: their results
-are those of the NumPy platform, bit for bit.
+mccl's reduction does not take float64, uint8 and bool, its gather of a list not int16 and bool, and no other works.
+So on the CPU every collective is a gather of bytes, and reductions are carried out on each rank, in the order of the
+ranks: their results are those of the NumPy platform, bit for bit.
 """
 
 from __future__ import annotations
