@@ -40,11 +40,13 @@ class DTensorBase(NoArray):
     _global_shape: tuple[int, ...] | None
 
     @classmethod
-    def _holding(cls: type[Self], local: Any) -> Self:
-        """Return a new object that holds ``local``; its layout is not set yet."""
-        held = cls.__new__(cls)
-        held._local = local
-        return held
+    def from_layout(cls: type[Self], local: Any, layout: Layout) -> Self:
+        """Return the DTensor of which this rank holds ``local``, unchecked: for layouts that a rule has derived."""
+        result = cls.__new__(cls)
+        result._local = local
+        result._layout = layout if layout._frozen else layout.freeze()
+        result._global_shape = None
+        return result
 
 
 def _refuse(name: str) -> NoReturn:

@@ -83,6 +83,14 @@ def test_a_parameter_stays_the_parameter(where):
     np.testing.assert_array_equal(to_array(before.to_local()), VALUES)
 
 
+def test_an_operator_that_fails_later_fails_here():
+    """MindSpore computes asynchronously; a failure that comes while a DTensor is made would end the process."""
+    halves = to_tensor(VALUES).astype(ms.bfloat16)
+    layout = half().layout
+    with pytest.raises(TypeError, match="Unsupported data type"):
+        DTensor.from_layout(halves == halves * 2, layout)  # not on the CPU
+
+
 def test_copies():
     d = half()
     assert copy.copy(d) is d

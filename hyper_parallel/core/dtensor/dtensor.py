@@ -60,14 +60,6 @@ class DTensor(DTensorBase):
             _check_shape(layout, tuple(shape), tuple(local.shape))
         return result
 
-    @classmethod
-    def from_layout(cls, local: Any, layout: Layout) -> DTensor:
-        """Return the DTensor of which this rank holds ``local``, unchecked: for layouts that a rule has derived."""
-        result = cls._holding(local)
-        result._layout = layout if layout._frozen else layout.freeze()
-        result._global_shape = None
-        return result
-
     def to_local(self) -> Any:
         """Return this rank's part, the very tensor that is held (on MindSpore a new object on the same memory)."""
         return self._local

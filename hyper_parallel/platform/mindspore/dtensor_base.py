@@ -39,13 +39,16 @@ class MindSporeDTensorBase(NoArray, ms.Tensor):  # type: ignore[misc]
         )
 
     @classmethod
-    def _holding(cls: type[Self], local: Any) -> Self:
+    def from_layout(cls: type[Self], local: Any, layout: Layout) -> Self:
+        """Return the DTensor of which this rank holds ``local``, unchecked: for layouts that a rule has derived."""
         # Waits for the operator that computes the tensor: its failure would end the process in the next line.
         local.shape  # noqa: B018
-        held: Self = ms.Tensor._make_subclass(cls, local)
+        result: Self = ms.Tensor._make_subclass(cls, local)
         # Under another class a parameter has no gradient, and does not follow the optimizer: it is kept as it is.
-        held._parameter = local if isinstance(local, ms.Parameter) else None
-        return held
+        result._parameter = local if isinstance(local, ms.Parameter) else None
+        result._layout = layout if layout._frozen else layout.freeze()
+        result._global_shape = None
+        return result
 
     @property
     def _local(self) -> Any:
@@ -69,8 +72,7 @@ class MindSporeDTensorBase(NoArray, ms.Tensor):  # type: ignore[misc]
 
     def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
         # Through the host: MindSpore cannot copy a tensor that is not a leaf.
-        copied: Self = _loaded(type(self), to_tensor(to_array(self._local)), self._layout)
-        return copied
+        return self.from_layout(to_tensor(to_array(self._local)), self._layout)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _loaded, (type(self), to_tensor(to_array(self._local)), self._layout)
@@ -111,7 +113,7 @@ class MindSporeDTensorBase(NoArray, ms.Tensor):  # type: ignore[misc]
         return mint.logical_xor(other, self)
 
 
-def _loaded(cls: type[Self], local: Any, layout: Layout) -> Any:
+def _loaded(cls: type[Self], local: Any, layout: Layout) -> Self:
     return cls.from_layout(local, layout)
 
 
