@@ -6,6 +6,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
 CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h generated/*/*.cc tests/cpp/*/*.h tests/cpp/*/*/*.h tests/cpp/*/*.cc)
 
+# In front of a command that needs MindSpore, which has no wheels for Python 3.13 and later.
+WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' \
+	|| { echo "left out: there is no MindSpore for this Python"; exit 0; };
+
 .PHONY: help ops check diff test test-slow test-all lint format benchmark clean
 
 help: ## this list
@@ -21,8 +25,8 @@ $(VENV)/base.done: pyproject.toml setup.py constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/test.done: $(VENV)/base.done
-	@echo "installing torch and the test tools into $(VENV)/ (a few minutes the first time)"
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[torch,test,dev]'
+	@echo "installing torch, MindSpore and the test tools into $(VENV)/ (a few minutes the first time)"
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[torch,mindspore,test,dev]'
 	@touch $@
 
 ops: $(VENV)/base.done ## set up and regenerate the operators: hpgen ops specs/
@@ -34,12 +38,15 @@ check: $(VENV)/base.done ## fail if generated/ is not what specs/ give
 diff: $(VENV)/base.done ## what regenerating would change
 	$(BIN)/hpgen ops specs/ --diff
 
-test: $(VENV)/test.done ## set up and run the quick tests, on NumPy and on torch
+test: $(VENV)/test.done ## set up and run the quick tests, on NumPy, torch and MindSpore
 	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m 'not slow' tests
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m 'not slow' tests/torch
+	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m 'not slow' tests/mindspore
 
 test-slow: $(VENV)/test.done ## the slow tests alone
 	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m slow tests
+	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m slow tests/torch
+	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m slow tests/mindspore
 
 test-all: test test-slow ## quick and slow tests
 

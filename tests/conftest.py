@@ -1,6 +1,6 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""A process has one platform, chosen at import: the tests in tests/torch need a run of their own."""
+"""A process has one platform, chosen at import: tests/torch and tests/mindspore need runs of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 os.environ.setdefault("HYPER_PARALLEL_PLATFORM", "numpy")
 
-collect_ignore = [] if os.environ["HYPER_PARALLEL_PLATFORM"] == "torch" else ["torch"]
+collect_ignore = [folder for folder in ("torch", "mindspore") if os.environ["HYPER_PARALLEL_PLATFORM"] != folder]
 
 
 def pytest_configure(config: pytest.Config) -> None:

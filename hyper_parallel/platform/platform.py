@@ -108,6 +108,10 @@ class Platform(ABC):
         elements: list[int] = tensor.tolist()
         return elements
 
+    def any_nonzero(self, tensor: Any) -> bool:
+        """Return whether an element of ``tensor`` is not zero."""
+        return bool((tensor != 0).any())
+
     @abstractmethod
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         """Return elements ``start .. start+length`` of dimension ``dim``, as a view where the framework has views."""

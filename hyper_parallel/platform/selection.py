@@ -22,9 +22,13 @@ class _Candidate(NamedTuple):
     install: str
 
 
-# In the order of the automatic choice. A platform whose module is not part of this release is passed over there.
+# In the order of the automatic choice.
 _CANDIDATES = {
-    "mindspore": _Candidate("hyper_parallel.platform.mindspore", "MindSporePlatform", "pip install 'hpgen[mindspore]'"),
+    "mindspore": _Candidate(
+        "hyper_parallel.platform.mindspore",
+        "MindSporePlatform",
+        "pip install 'hpgen[mindspore]', on Python 3.10 to 3.12",
+    ),
     "torch": _Candidate("hyper_parallel.platform.torch", "TorchPlatform", "pip install 'hpgen[torch]'"),
     "numpy": _Candidate("hyper_parallel.platform.numpy", "NumpyPlatform", "pip install numpy"),
 }
@@ -41,7 +45,7 @@ def get_platform() -> Platform:
 
     Raises:
         ValueError: the variable holds another word.
-        ImportError: the named framework is not installed, or this release has no platform for it.
+        ImportError: the named framework is not installed.
     """
     global _platform  # noqa: PLW0603 - the process has one platform
     if _platform is None:
@@ -57,7 +61,7 @@ def _choose() -> str:
         _check_named(word)
         return word
     for name in _CANDIDATES:
-        if _is_installed(name) and _is_supported(name):
+        if _is_installed(name):
             return name
     raise ImportError(f"none of {', '.join(_CANDIDATES)} is installed; NumPy is enough: pip install numpy")
 
@@ -67,11 +71,6 @@ def _check_named(word: str) -> None:
         close = difflib.get_close_matches(word.lower(), _CANDIDATES, n=1, cutoff=0.5)
         suggestion = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"{PLATFORM_VARIABLE} should be one of {', '.join(_CANDIDATES)}, but got {word!r}{suggestion}")
-    if not _is_supported(word):
-        usable = ", ".join(name for name in _CANDIDATES if _is_supported(name))
-        raise ImportError(
-            f"{PLATFORM_VARIABLE}={word}: this release of hyper_parallel has no {word} platform; use one of {usable}"
-        )
     if not _is_installed(word):
         raise ImportError(
             f"{PLATFORM_VARIABLE}={word}, but {word} is not installed; install it with: {_CANDIDATES[word].install}"
@@ -82,10 +81,6 @@ def _is_installed(module: str) -> bool:
     spec = importlib.util.find_spec(module)
     # A plain folder of that name on the path is found as a namespace package, which has no origin.
     return spec is not None and spec.origin is not None
-
-
-def _is_supported(name: str) -> bool:
-    return _is_installed(_CANDIDATES[name].module)
 
 
 def _create(name: str) -> Platform:

@@ -25,6 +25,36 @@ from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 AXIS_NAMES = ("dp", "tp")
 
 
+class Framework(NamedTuple):
+    """What the tests have to know of a framework.
+
+    Attributes:
+        run: Operator -> what to call it by.
+        tensor: An array as a tensor.
+        array: A tensor as an array.
+        total: The sum of the products of two tensors' elements, taken in float64; differentiable.
+        gradients: A function of tensors, and tensors -> its gradients there.
+    """
+
+    run: Callable[[str], Callable[..., Any]]
+    tensor: Callable[[Any], Any]
+    array: Callable[[Any], Any]
+    total: Callable[[Any, Any], Any]
+    gradients: Callable[[Callable[..., Any], Sequence[Any]], Sequence[Any]]
+
+
+def autograd_gradients(loss: Callable[..., Any], values: Sequence[Any]) -> Sequence[Any]:
+    found: Sequence[Any] = autograd.grad(loss, argnum=tuple(range(len(values))))(*values)
+    return found
+
+
+def total(first: Any, second: Any) -> Any:
+    return anp.sum(first.astype(np.float64) * second.astype(np.float64))
+
+
+NUMPY = Framework(lambda op: getattr(custom_ops, op), np.asarray, np.asarray, total, autograd_gradients)
+
+
 class Case(NamedTuple):
     """How one call lies on a mesh with axes dp and tp (or dp alone), every layout in words.
 
@@ -159,34 +189,41 @@ def as_tuple(outputs: Any) -> tuple[Any, ...]:
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def on_rank(call: Call, case: Case, factor: float = 1.0) -> Seen:
+def on_rank(call: Call, case: Case, factor: float = 1.0, framework: Framework = NUMPY) -> Seen:
     """Run the operator and differentiate a loss of its local outputs, times `factor`, on the rank that calls."""
-    run, op = getattr(custom_ops, call.op), get_distributed_op(call.op)
+    run, op = framework.run(call.op), get_distributed_op(call.op)
+    tensor, array = framework.tensor, framework.array
     mesh, rank = mesh_of(case), get_platform().rank
-    local = {name: local_tensor(whole, case.inputs[name], case.mesh, rank) for name, whole in call.tensors.items()}
-    cotangents = {name: part(whole, case.outputs[name], case.mesh, rank) for name, whole in call.cotangents.items()}
-    keywords = call.keywords(rank)
+    local = {
+        name: tensor(local_tensor(whole, case.inputs[name], case.mesh, rank)) for name, whole in call.tensors.items()
+    }
+    cotangents = {
+        name: tensor(part(whole, case.outputs[name], case.mesh, rank)) for name, whole in call.cotangents.items()
+    }
+    keywords = {
+        name: tensor(value) if isinstance(value, np.ndarray) else value for name, value in call.keywords(rank).items()
+    }
 
     def loss(*values: Any) -> Any:
         tensors = distributed(call, case, mesh, {**local, **dict(zip(call.gradients, values, strict=True))})
         outputs = dict(zip(call.outputs, as_tuple(run(**tensors, **keywords)), strict=True))
-        return factor * sum(anp.sum(outputs[name].to_local() * value) for name, value in cotangents.items())
+        return factor * sum(framework.total(outputs[name].to_local(), value) for name, value in cotangents.items())
 
     tensors = distributed(call, case, mesh, local)
     outputs = dict(zip(call.outputs, as_tuple(run(**tensors, **keywords)), strict=True))
     gradients, layouts = {}, {}
     if call.gradients:
-        found = autograd.grad(loss, argnum=tuple(range(len(call.gradients))))(*(local[name] for name in call.gradients))
+        found = framework.gradients(loss, [local[name] for name in call.gradients])
         gradients = dict(zip(call.gradients, found, strict=True))
         layouts = op.grad_layouts(**tensors, **keywords)
     return Seen(
-        {name: output.to_local() for name, output in outputs.items()},
+        {name: array(output.to_local()) for name, output in outputs.items()},
         {name: in_words(output.layout) for name, output in outputs.items()},
         {name: output.shape for name, output in outputs.items()},
-        {name: output.full_tensor() for name, output in outputs.items()},
-        gradients,
+        {name: array(output.full_tensor()) for name, output in outputs.items()},
+        {name: array(gradient) for name, gradient in gradients.items()},
         {name: in_words(layouts[name]) for name in gradients},
-        {name: reduce_gradient(gradient, layouts[name]) for name, gradient in gradients.items()},
+        {name: array(reduce_gradient(gradient, layouts[name])) for name, gradient in gradients.items()},
     )
 
 

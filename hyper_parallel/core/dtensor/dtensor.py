@@ -26,12 +26,7 @@ class DTensor(DTensorBase):
     they arrive at the local tensors it was made from.
     """
 
-    __slots__ = ("__weakref__", "_layout", "_local", "_shape", "_spec")
-
-    _local: Any
-    _layout: Layout
-    _shape: tuple[int, ...] | None
-    _spec: TensorSpec | None
+    __slots__ = ()
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         raise TypeError("make a DTensor with DTensor.from_local(local, mesh, placements) or distribute_tensor")
@@ -66,18 +61,8 @@ class DTensor(DTensorBase):
             check_shape(layout, tuple(shape), tuple(local.shape))
         return result
 
-    @classmethod
-    def from_layout(cls, local: Any, layout: Layout) -> DTensor:
-        """Return the DTensor of which this rank holds ``local``, unchecked: for layouts that a rule has derived."""
-        result = cls.__new__(cls)
-        result._local = local
-        result._layout = layout if layout._frozen else layout.freeze()
-        result._shape = None
-        result._spec = None
-        return result
-
     def to_local(self) -> Any:
-        """Return this rank's part, the very tensor that is held."""
+        """Return this rank's part, the very tensor that is held (on MindSpore a new object on the same memory)."""
         return self._local
 
     @property
@@ -106,9 +91,9 @@ class DTensor(DTensorBase):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the whole tensor."""
-        if self._shape is None:
-            self._shape = self._layout.get_global_shape(self._local.shape)
-        return self._shape
+        if self._global_shape is None:
+            self._global_shape = self._layout.get_global_shape(self._local.shape)
+        return self._global_shape
 
     @property
     def local_shape(self) -> tuple[int, ...]:

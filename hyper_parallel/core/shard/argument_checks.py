@@ -254,7 +254,7 @@ class ArgumentChecks:
 
     def no_cotangent(self, output: str, cotangent: Any) -> None:
         """An output whose gradient the backward does not use must not get one other than zero."""
-        if cotangent is not None and bool((cotangent != 0).any()):
+        if cotangent is not None and get_platform().any_nonzero(cotangent):
             raise RuntimeError(f"For {self.op}, {output} has no gradient, but the loss depends on it. Detach {output}.")
 
     def require(self, condition: str, /, **values: Any) -> NoReturn:

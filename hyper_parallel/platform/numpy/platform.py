@@ -14,6 +14,7 @@ from hyper_parallel.platform.dtensor_base import DTensorBase
 from hyper_parallel.platform.numpy.function import Function
 from hyper_parallel.platform.numpy.virtual_ranks import current_world
 from hyper_parallel.platform.platform import Platform
+from hyper_parallel.platform.reduction import reduce_arrays
 
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
@@ -70,17 +71,7 @@ class NumpyPlatform(Platform):
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
         self.check_reducible(tensor, op)
         parts = _exchange(tensor, mesh, axis, f"all_reduce({op})")
-        # 16-bit floats are summed in float32, in the order of the ranks.
-        wide = np.dtype(np.float32) if tensor.dtype.itemsize == 2 and tensor.dtype.kind in "fV" else tensor.dtype
-        total = parts[0].astype(wide)
-        for part in parts[1:]:
-            if op in ("sum", "avg"):
-                total = total + part.astype(wide)
-            else:
-                total = (np.maximum if op == "max" else np.minimum)(total, part.astype(wide))
-        if op == "avg":
-            total = total / np.asarray(len(parts), wide)
-        return np.asarray(total).astype(tensor.dtype)
+        return reduce_arrays(parts, op)
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         return np.concatenate(_exchange(tensor, mesh, axis, f"all_gather(dim={dim})"), axis=dim)

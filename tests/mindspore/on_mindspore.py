@@ -1,0 +1,22 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""MindSpore as the tables of all platforms see it."""
+
+from __future__ import annotations
+
+import mindspore as ms
+
+from hyper_parallel import custom_ops
+from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
+from tests.operators.sharded_calls import Framework
+
+
+def total(first, second):
+    return (first.astype(ms.float64) * second.astype(ms.float64)).sum()
+
+
+def gradients(loss, values):
+    return ms.grad(loss, tuple(range(len(values))))(*values)
+
+
+MINDSPORE = Framework(lambda op: getattr(custom_ops, op), to_tensor, to_array, total, gradients)
