@@ -62,12 +62,12 @@ def parts_of_dims(placements, mesh_shape, ndim):
 def journeys(draw, on=meshes()):  # noqa: B008 - strategies do not change
     """A mesh, the shape of a tensor, and the placements that it goes through."""
     mesh_shape, rank_list = draw(on)
-    ndim = draw(st.integers(0, 3))
+    ndim = draw(st.sampled_from([0, 1, 2, 2, 3, 3]))
     stops = tuple(draw(placements_on(mesh_shape, ndim)) for _ in range(draw(st.integers(2, 4))))
     least = [
         math.lcm(*counts) for counts in zip(*(parts_of_dims(stop, mesh_shape, ndim) for stop in stops), strict=True)
     ]
-    shape = tuple(extent * draw(st.sampled_from([1, 1, 2, 0])) for extent in least)
+    shape = tuple(extent * draw(st.sampled_from([1, 1, 1, 1, 2, 2, 0])) for extent in least)
     return mesh_shape, rank_list, shape, stops
 
 
