@@ -19,6 +19,7 @@ from mindspore import communication, mint
 from mindspore.communication import GlobalComm
 from mindspore.mint import distributed
 
+from hyper_parallel.core.dtensor.mesh_geometry import ranks_through
 from hyper_parallel.platform.mindspore.function import check_not_recorded
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
 from hyper_parallel.platform.reduction import reduce_arrays
@@ -71,6 +72,11 @@ def init_backend(device_type: str, size: int) -> None:
 def create_groups(mesh: DeviceMesh) -> tuple[str, ...]:
     """Create this rank's groups along the axes of a mesh and return their names, empty for an axis of one rank."""
     return tuple(_create_group(tuple(sorted(mesh.get_rank_list_along_axis(axis)))) for axis in range(mesh.ndim))
+
+
+def create_merged_group(mesh: DeviceMesh, axes: tuple[int, ...]) -> str:
+    """Create this rank's group along several axes together and return its name."""
+    return _create_group(tuple(sorted(ranks_through(mesh.own_coordinate(), mesh.mesh_shape, mesh.rank_list, axes))))
 
 
 def _create_group(ranks: tuple[int, ...]) -> str:

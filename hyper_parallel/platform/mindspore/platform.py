@@ -82,13 +82,19 @@ class MindSporePlatform(Platform):
     def create_groups(self, mesh: DeviceMesh) -> tuple[str, ...]:
         return collectives.create_groups(mesh)
 
+    def create_merged_group(self, mesh: DeviceMesh, axes: tuple[int, ...]) -> str:
+        return collectives.create_merged_group(mesh, axes)
+
     def get_group(self, mesh: DeviceMesh, axis: int) -> str:
-        if mesh.groups is None:
+        groups = mesh.groups
+        if groups is None:
             raise ValueError(
                 f"{mesh} was made with init_backend=False and only describes layouts; communication needs a mesh from "
                 "init_device_mesh(...) with init_backend=True, made on every rank"
             )
-        group: str = mesh.groups[axis]
+        group: str | None = groups[axis]
+        if group is None:
+            raise ValueError(f"{mesh} was flattened before there was communication: call flatten again, on every rank")
         return group
 
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
