@@ -14,15 +14,21 @@ from typing import Any
 
 from tests.rank_processes import ROOT, RankError, free_port, run_processes, run_rank
 
+PATIENCE = "GROUP_PATIENCE"
+
 __all__ = ["ROOT", "RankError", "free_port", "run_gloo_ranks"]
 
 
-def run_gloo_ranks(target: str | Callable[..., Any], world_size: int, *args: Any, timeout: float = 120) -> list[Any]:
-    """Run a function on ``world_size`` processes and return their results in the order of the ranks."""
+def run_gloo_ranks(
+    target: str | Callable[..., Any], world_size: int, *args: Any, timeout: float = 120, patience: float = 60
+) -> list[Any]:
+    """Run a function on ``world_size`` processes and return their results in the order of the ranks.
+
+    ``patience`` is the time-out of their process group.
+    """
     port = free_port()
-    return run_processes(
-        __file__, [_environment(rank, world_size, port) for rank in range(world_size)], target, args, timeout
-    )
+    environments = [_environment(rank, world_size, port) | {PATIENCE: str(patience)} for rank in range(world_size)]
+    return run_processes(__file__, environments, target, args, timeout)
 
 
 def _environment(rank: int, world_size: int, port: int) -> dict[str, str]:
@@ -43,7 +49,7 @@ def _call(target: Callable[[], tuple[Any, ...]]) -> Any:
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=float(os.environ[PATIENCE])))
     function, args = target()
     result = function(*args)
     dist.barrier()

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -149,15 +150,17 @@ class TorchPlatform(Platform):
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
         self.check_reducible(tensor, op)
         group = self.get_group(mesh, axis)
-        if tensor.dtype == torch.bool:  # not every backend reduces bool
-            return _finished(functional.all_reduce(tensor.to(torch.uint8), op, group)).to(torch.bool)
-        # An average is a sum divided here: gloo has none of its own.
-        total = _finished(functional.all_reduce(tensor, "sum" if op == "avg" else op, group))
+        with _among_ranks(f"all_reduce({op})", mesh, axis):
+            if tensor.dtype == torch.bool:  # not every backend reduces bool
+                return _finished(functional.all_reduce(tensor.to(torch.uint8), op, group)).to(torch.bool)
+            # An average is a sum divided here: gloo has none of its own.
+            total = _finished(functional.all_reduce(tensor, "sum" if op == "avg" else op, group))
         return total / mesh.mesh_shape[axis] if op == "avg" else total
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         group = self.get_group(mesh, axis)
-        gathered = _finished(_all_gather(tensor.contiguous(), dim, group))
+        with _among_ranks("all_gather", mesh, axis):
+            gathered = _finished(_all_gather(tensor.contiguous(), dim, group))
         ranks = mesh.get_rank_list_along_axis(axis)
         ascending = sorted(ranks)
         if list(ranks) == ascending:
@@ -171,7 +174,9 @@ class TorchPlatform(Platform):
         chunks = tensor.tensor_split(len(ranks), split_dim)
         ascending = sorted(ranks)  # as in a group of torch
         sent = torch.stack([chunks[ranks.index(rank)] for rank in ascending])
-        received = _finished(functional.all_to_all_single(sent, None, None, self.get_group(mesh, axis)))
+        group = self.get_group(mesh, axis)
+        with _among_ranks("all_to_all", mesh, axis):
+            received = _finished(functional.all_to_all_single(sent, None, None, group))
         return torch.cat([received[ascending.index(rank)] for rank in ranks], concat_dim)
 
 
@@ -180,6 +185,18 @@ def _is_dtensor_of_torch(kind: type) -> bool:
     # Nobody has one without this module, which need not be loaded for the question.
     own = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return own is not None and issubclass(kind, own)
+
+
+@contextmanager
+def _among_ranks(what: str, mesh: DeviceMesh, axis: int) -> Iterator[None]:
+    """Say in what a rank was left alone: what torch reports is a connection, or a time-out."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{what} along {mesh.axis_names[axis]} of {mesh} did not come to its end on rank {mesh.rank}: another rank "
+            f"has failed, or makes another call, and says so itself. torch: {error}"
+        ) from error
 
 
 def _finished(pending: Any) -> Any:
