@@ -21,7 +21,7 @@ from typing import Any
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.shard.dispatch_switch import _SWITCH
-from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp
+from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp, typed
 from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
 from hyper_parallel.core.shard.rank_check import compare_ranks, is_wanted
 from hyper_parallel.platform import get_platform
@@ -188,15 +188,6 @@ def local_of(value: Any) -> Any:
     if isinstance(value, DTensor):
         return value.to_local()
     return type(value)(map(local_of, value)) if type(value) in (tuple, list) else value
-
-
-def typed(value: Any) -> Any:
-    """A value as a cache key in which 1, True, 1.0 and "1" differ, 0.0 and -0.0 too, and nan equals itself."""
-    if isinstance(value, Layout) or value is None:
-        return value
-    if isinstance(value, float):
-        return (float, value.hex())
-    return (type(value), value)
 
 
 _OP_DISPATCHER = OpDispatcher()

@@ -16,6 +16,9 @@ from hyper_parallel.platform import get_platform
 
 Implementation = Callable[..., Any]
 
+MOST_INFERENCES = 4096
+"""Kept for each operator."""
+
 
 class DistributedOp:
     """How one operator runs on DTensors: which layouts it takes, what runs on each rank, how the outputs lie.
@@ -37,6 +40,7 @@ class DistributedOp:
 
     def __init__(self, op_name: str) -> None:
         self.op_name = op_name
+        self._inferences: dict[tuple[Any, ...], Inference] = {}
         register_distributed_op(op_name, self)
 
     def preprocess(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -118,7 +122,14 @@ class DistributedOp:
 
     def _infer(self, cache_values: Sequence[Any], method: str) -> Inference:
         rule = self._needed_rule(method)
-        return rule.infer(self.op_name, dict(zip(rule.arguments, cache_values, strict=True)))
+        key = tuple(map(typed, cache_values))
+        found = self._inferences.get(key)
+        if found is None:
+            found = rule.infer(self.op_name, dict(zip(rule.arguments, cache_values, strict=True)))
+            if len(self._inferences) >= MOST_INFERENCES:
+                self._inferences.clear()
+            self._inferences[key] = found
+        return found
 
     def _tensor_value(self, name: str, value: Any) -> Any:
         """What the layout may depend on of a tensor argument: its Layout, None, or that it is a plain tensor."""
@@ -132,6 +143,15 @@ class DistributedOp:
                 return type(value)
             raise TypeError(plain_tensor(self.op_name, name))
         raise TypeError(f"For {self.op_name}, {name} should be a DTensor, but got a {type(value).__name__}.")
+
+
+def typed(value: Any) -> Any:
+    """A value as a cache key in which 1, True, 1.0 and "1" differ, 0.0 and -0.0 too, and nan equals itself."""
+    if isinstance(value, Layout) or value is None:
+        return value
+    if isinstance(value, float):
+        return (float, value.hex())
+    return (type(value), value)
 
 
 def _local(value: Any) -> Any:
