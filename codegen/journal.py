@@ -12,8 +12,12 @@ A run holds the folder's lock (folder_lock.py) from the comparison to the end, a
    operators that are gone are removed last.
 4. *End.* `journal` is removed. From this moment on the files are the new ones. The staging folder is removed.
 
-If a step fails, what has been done is taken back from `old-<n>`. If the process is killed there are three cases, told
-apart by what it left, since the lock says that nobody is at work:
+Steps 2 to 4 take milliseconds, in a process of their own.
+
+If a step fails, what has been done is taken back from `old-<n>`. If the run is killed the files are the old ones or,
+since the process of steps 2 to 4 goes on and has the lock until it ends, the new ones. Only if that is killed as well,
+as by a machine that stops, there are three cases, told apart by what is left, since the lock says that nobody is at
+work:
 
 * no staging folder: the files are the old ones or the new ones, complete;
 * a staging folder without `journal`: the same, and the folder is rubbish (`--check`: "left over");
@@ -29,13 +33,16 @@ be empty after a power failure, which `--check` reports as stale and a run mends
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import pickle
 import re
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from .artifacts import operator_paths
 from .folder_lock import STAGING, OutputError
@@ -76,13 +83,63 @@ def apply(root: Path, changes: Sequence[Change], track: Track = untracked) -> No
     try:
         os.mkdir(staging)
         stage(root, staging, changes, track)
-        begin(staging, changes)
-        commit(root, staging, changes)
-        os.unlink(staging / JOURNAL)
+        replace_apart(root, staging, changes)
     except BaseException:
         recover(root)
         raise
+
+
+def replace_all(root: Path, staging: Path, changes: Sequence[Change]) -> None:
+    """Steps 2 to 4."""
+    begin(staging, changes)
+    commit(root, staging, changes)
+    os.unlink(staging / JOURNAL)
     discard(staging)
+
+
+def replace_apart(root: Path, staging: Path, changes: Sequence[Change]) -> None:
+    """Steps 2 to 4 in a process of its own, which goes on if this one is killed. Signals wait for it here."""
+    stopping = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
+    try:
+        reading, writing = os.pipe()
+        try:
+            child = os.fork()
+        except OSError:  # no more processes for this user: then in this one
+            os.close(reading)
+            os.close(writing)
+            replace_all(root, staging, changes)
+            return
+        if child == 0:
+            os.close(reading)
+            finish(root, staging, changes, writing)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stream:
+            told = stream.read()
+        with suppress(ChildProcessError):  # whoever started this process may have asked not to be told of the end
+            os.waitpid(child, 0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    error = pickle.loads(told) if told else OSError(errno.EINTR, "the process that replaces the files was killed", root)
+    if error is not None:
+        raise error
+
+
+def finish(root: Path, staging: Path, changes: Sequence[Change], writing: int) -> NoReturn:
+    """The body of that process: what went wrong, or None, goes to `writing`; if nobody is there it is taken back."""
+    try:
+        os.setsid()  # a terminal's signals do not reach it
+        error: Exception | None = None
+        try:
+            replace_all(root, staging, changes)
+        except Exception as found:
+            error = found
+        try:
+            os.write(writing, pickle.dumps(error))
+        except BrokenPipeError:
+            recover(root)
+    finally:
+        os._exit(0)
 
 
 def stage(root: Path, staging: Path, changes: Sequence[Change], track: Track) -> None:

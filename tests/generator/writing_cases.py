@@ -96,6 +96,7 @@ class Project:
 
     def state(self, way: Way) -> str:
         """ "before", "after" or "interrupted"; --check tells which, and changes nothing."""
+        self.wait()
         everything, files = tree(self.folder), self.files()
         check = self.run(way.specs, "--check")
         assert tree(self.folder) == everything
@@ -111,6 +112,11 @@ class Project:
         assert "interrupted" not in check.out
         assert files in (way.before, way.after), "neither the old nor the new files"
         return "after" if files == way.after else "before"
+
+    def wait(self) -> None:
+        """Until nobody is at work: what replaces the files goes on when the run is killed."""
+        with locked(self.generated, writing=False):
+            pass
 
     def mend(self, way: Way, state: str = "before") -> None:
         """The next run: what was interrupted is restored as it was before, what was left over is gone, all is well."""

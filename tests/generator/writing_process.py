@@ -15,6 +15,7 @@ import contextlib
 import errno
 import io
 import json
+import mmap
 import os
 import resource
 import signal
@@ -139,33 +140,48 @@ def watch_changes(request: dict[str, Any], count: Callable[[int], object]) -> No
     kill_at, refuse_at, refuse_from = (request.get(key, 0) for key in ("kill_at", "refuse_at", "refuse_from"))
     error = request.get("error", errno.ENOSPC)
     folder = os.getcwd()
-    seen = 0
+    counter = Counter()
 
     def hook(event: str, values: tuple[Any, ...]) -> None:
-        nonlocal seen
         if event not in CHANGES and not (event == "open" and values[2] & (os.O_WRONLY | os.O_RDWR)):
             return
         if isinstance(values[0], int) or not os.path.abspath(os.fsdecode(values[0])).startswith(folder):
             return
-        seen += 1
+        seen = counter.next()
         count(seen)
         if seen == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            counter.kill()
         if seen == refuse_at or 0 < refuse_from <= seen:
             raise OSError(error, os.strerror(error), values[0])
 
     sys.addaudithook(hook)
 
 
+class Counter:
+    """Counts in a process and in those that it forks, and kills all of them: as a machine that stops."""
+
+    def __init__(self) -> None:
+        self.main = os.getpid()
+        self.memory = mmap.mmap(-1, 8)
+
+    def next(self) -> int:
+        number = int.from_bytes(self.memory[:8], "big") + 1
+        self.memory[:8] = number.to_bytes(8, "big")
+        return number
+
+    def kill(self) -> None:
+        for process in dict.fromkeys((self.main, os.getpid())):
+            os.kill(process, signal.SIGKILL)
+
+
 def trace_lines(kill_at: int, count: Callable[[int], object]) -> None:
-    seen = 0
+    counter = Counter()
 
     def lines(frame: Any, event: str, argument: object) -> Any:
-        nonlocal seen
         if event == "line":
-            seen += 1
+            seen = counter.next()
             if seen == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
+                counter.kill()
             if not kill_at:
                 count(seen)
         return lines
