@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import random
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from tests.fuzz.judge import Finding, judge
 from tests.fuzz.valid_specs import valid_spec
 
 from .formatters import tool
+from .spec_texts import ROOT
 
 DRAWN = st.randoms(use_true_random=False)
 QUICK = settings(
@@ -150,3 +154,19 @@ def test_a_finding_is_kept_and_reduced(tmp_path: Path, monkeypatch: pytest.Monke
     reduced = (tmp_path / "findings" / "faulty_1_reduced.yaml").read_bytes()
     assert b"float64" in reduced
     assert len(reduced.splitlines()) <= 2
+
+
+def test_the_command_of_the_guide(tmp_path: Path) -> None:
+    """With fewer examples: it ends with 0 if it finds nothing, and says what it has seen."""
+    (command,) = re.findall(r"^(python -m tests\.fuzz .*?)  +#", (ROOT / "docs" / "spec.md").read_text(), re.MULTILINE)
+    words = command.replace("--examples 100000", "--examples 12").split()[1:]
+    result = subprocess.run(
+        [sys.executable, *words, "--save", str(tmp_path), "--no-tools"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "12 examples" in result.stdout
