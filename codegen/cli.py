@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FINE, FINDINGS, USAGE = 0, 1, 2
 INTERRUPTED = 130
+MOST_NAMED = 5
 
 
 class Commands(click.Group):
@@ -134,7 +135,8 @@ def ops(
             comparison = compare(output, files, partial=not library.whole, track=track)
             missing = [op for op in sorted(others) if not (output / op / "__init__.py").is_file()]
             if missing:
-                names = ", ".join(missing)
+                names = ", ".join(missing[:MOST_NAMED])
+                names += f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
                 whole = f"hpgen ops {library.shown}/ -o {output}"
                 raise OutputError(
                     f"{output} lacks {names}, which the index files import; generate the library once: {whole}"

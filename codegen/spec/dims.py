@@ -83,6 +83,10 @@ def parse_dims(scalar: Scalar) -> tuple[Dim, ...]:
                 raise SpecError(Diagnostic("HP202", scalar.at(offset, len(REST)), "'...' may stand once"))
             dims.append(Dim(Name(REST), REST))
             continue
+        if text.endswith(","):
+            hint = f"write: {' '.join(scalar.text.replace(',', ' ').split())}"
+            place = scalar.at(offset + len(text) - 1)
+            raise SpecError(Diagnostic("HP202", place, "dims are separated by spaces, not by commas", hint))
         expression = parse_expression(scalar, text, offset)
         foreign = next(outside_dims(expression), None)
         if foreign is not None:

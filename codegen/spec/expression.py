@@ -282,7 +282,11 @@ class Converter:
     def call(self, node: ast.Call, depth: int, at: int) -> Expression:
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
             name = shown(node.func)
-            raise self.refuse(node.func, f"'{name}' is not a function of the language", suggestion(name, FUNCTIONS))
+            raise self.refuse(
+                node.func,
+                f"'{name}' is not a function of the language",
+                OTHER_FUNCTIONS.get(name) or suggestion(name, FUNCTIONS),
+            )
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
             raise self.refuse(node, "functions take plain positional arguments")
         least, most = FUNCTIONS[node.func.id]
@@ -359,6 +363,13 @@ def shown(node: ast.expr) -> str:
 
 
 MOST_SHOWN = 80
+OTHER_FUNCTIONS = {
+    "len": "rank(x) is the number of a tensor's dims; a lengths argument names the number of its documents: 'count: B'",
+    "sum": "nothing in a spec depends on the values of a tensor",
+    "abs": "max(a, -a)",
+    "ceil": "cdiv(a, b)",
+}
+"""What to write for functions that one may expect."""
 LANGUAGE = "names, literals, + - * // %, comparisons, in, and, or, not, is None, a if c else b, known functions"
 
 

@@ -27,6 +27,8 @@ TYPE_WORDS = {
 }
 
 
+YES_AND_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+
 SOMETHING = r"\S"
 """The pattern of texts that must not be blank."""
 
@@ -120,6 +122,10 @@ def report(root: Mapping, violation: Violation, findings: Findings) -> None:
 
 def type_hint(path: list[Any], node: Node, types: str | list[str]) -> str:
     """How to write what was meant."""
+    if types == "boolean" and isinstance(node, Scalar) and node.text.lower() in YES_AND_NO:
+        return f"write {YES_AND_NO[node.text.lower()]}: in YAML 1.2 '{node.text}' is text"
+    if types == "array" and isinstance(node, Scalar) and path[-1:] == ["require"]:
+        return f"a list: [{node.text}]"
     if types == "array" and isinstance(node, Scalar):
         return f"a list: [{', '.join(node.text.replace(',', ' ').split())}]"
     if "dims" in path and isinstance(node, Sequence):

@@ -24,7 +24,9 @@ def load_kernel(op_name: str) -> Callable[..., tuple[Any, ...]]:
 
     def kernel(*args: Any) -> tuple[Any, ...]:
         check_not_recorded(f"the kernel {op_name}", args)
-        return tuple(to_tensor(output) for output in reference(*(to_array(value) for value in args)))
+        outputs = reference(*(to_array(value) for value in args))
+        # A gradient may be None, where its optional tensor is absent.
+        return tuple(None if output is None else to_tensor(output) for output in outputs)
 
     return kernel
 

@@ -35,7 +35,7 @@ def to_tensor(array: Any, device: torch.device) -> torch.Tensor:
 
 
 @functools.cache
-def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor, ...]]:
+def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor | None, ...]]:
     """The function that computes an operator on tensors: arguments in API order, a tuple of outputs.
 
     Raises:
@@ -44,10 +44,12 @@ def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor, ...]]:
     reference = library.reference(op_name)
     message = f"For {op_name}, there is no second derivative: autograd cannot differentiate what a kernel computes."
 
-    def kernel(*args: Any) -> tuple[torch.Tensor, ...]:
+    def kernel(*args: Any) -> tuple[torch.Tensor | None, ...]:
         device = next((value.device for value in args if isinstance(value, torch.Tensor)), torch.device("cpu"))
         outputs = reference(*(to_array(value) for value in args))
-        return opaque(message, tuple(to_tensor(output, device) for output in outputs), *args)
+        # A gradient may be None, where its optional tensor is absent.
+        found = tuple(None if output is None else to_tensor(output, device) for output in outputs)
+        return opaque(message, found, *args)
 
     return kernel
 
