@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+FAREWELL = 0.1  # seconds in which peers read what this rank has sent last
 GRACE = 3.0  # seconds in which peers of a failed rank may still report their own failure
 
 
@@ -164,6 +165,9 @@ def run_rank(folder: str, rank: int, call: Callable[[Callable[[], tuple[Any, ...
         sys.stdout.flush()
         os._exit(1)  # without waiting for peers that wait for this rank
     _write(_file(folder, rank, "result"), result)
+    sys.stdout.flush()
+    time.sleep(FAREWELL)
+    os._exit(0)  # the frameworks' threads do not always survive the interpreter's end
 
 
 def _target(folder: str) -> tuple[Any, ...]:

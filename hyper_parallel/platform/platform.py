@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -56,15 +56,13 @@ class Platform(ABC):
                 return name
         raise TypeError(f"an operator should have a name, but {func!r} has neither .name nor .__name__")
 
-    def apply_to_foreign(
-        self,
-        function: Any,  # noqa: ARG002
-        kinds: Collection[type],  # noqa: ARG002
-        args: tuple[Any, ...],  # noqa: ARG002
-        kwargs: dict[str, Any],  # noqa: ARG002
-    ) -> Any:
-        """Run a DFunction on DTensors of the framework's own; NotImplemented if there are none among the `kinds`."""
-        return NotImplemented
+    def is_foreign(self, kind: type) -> bool:  # noqa: ARG002
+        """Return whether this is the type of the framework's own DTensors."""
+        return False
+
+    def apply_to_foreign(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a DFunction on DTensors of the framework's own."""
+        raise NotImplementedError(f"{self.name} has no DTensors of its own")
 
     @abstractmethod
     def is_tensor(self, value: object) -> bool:

@@ -56,5 +56,3 @@ if __name__ == "__main__":
         communication.init("mccl")  # serves the ranks until this process is ended
     else:
         run_rank(sys.argv[1], int(os.environ["MS_NODE_ID"]), _call)
-        sys.stdout.flush()
-        os._exit(0)  # MindSpore's own end waits for the scheduler

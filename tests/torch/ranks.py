@@ -53,7 +53,6 @@ def _call(target: Callable[[], tuple[Any, ...]]) -> Any:
     function, args = target()
     result = function(*args)
     dist.barrier()
-    dist.destroy_process_group()
     return result
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_types import Placement, Replicate
-from hyper_parallel.core.dtensor.tensor_spec import TensorSpec, tensor_spec
 from hyper_parallel.platform import get_platform
 
 if TYPE_CHECKING:
@@ -64,14 +63,6 @@ class DTensor(DTensorBase):
     def to_local(self) -> Any:
         """Return this rank's part, the very tensor that is held (on MindSpore a new object on the same memory)."""
         return self._local
-
-    @property
-    def spec(self) -> TensorSpec:
-        """Layout, local shape, dtype and device as one interned object."""
-        spec = self._spec
-        if spec is None or spec.local_shape != self._local.shape:  # the local tensor can be resized in place
-            spec = self._spec = tensor_spec(self._layout, self._local)
-        return spec
 
     @property
     def layout(self) -> Layout:

@@ -20,12 +20,14 @@ from typing import Any
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.dtensor.tensor_spec import TensorSpec, tensor_spec
 from hyper_parallel.core.shard.dispatch_switch import _SWITCH
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp, typed
 from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
 from hyper_parallel.core.shard.rank_check import compare_ranks, is_wanted
 from hyper_parallel.platform import get_platform
 
+from_layout = DTensor.from_layout
 MOST_PLANS = 4096
 MOST_CALLS = 4096
 """Kept for each operator; the oldest leaves first."""
@@ -91,7 +93,7 @@ class OpDispatcher:
             op.check_call(args, kwargs, plan.groups)
             return op.wrap_output(plan.implementation(*local_args, **local_kwargs), plan.outputs)
         bound = op.bind_arguments(*args, **kwargs)  # type: ignore[misc]
-        described = [value.spec if type(value) is DTensor else value for value in bound]
+        described = [current_spec(value) if type(value) is DTensor else value for value in bound]
         key = (*described, *map(type, described))  # with the types: 1, True and 1.0 are equal
         try:
             found = known.calls.get(key)
@@ -105,9 +107,10 @@ class OpDispatcher:
             names = op.rule.arguments  # type: ignore[union-attr]
             by_name = {name: local[names.index(name)] for name in kwargs}
             output = plan.implementation(*local[: len(args)], **by_name)
-        if known.plain_wrap and type(output) is tuple and len(output) == len(plan.outputs) > 1:
-            return tuple([DTensor.from_layout(item, layout) for item, layout in zip(output, plan.outputs, strict=True)])
-        return op.wrap_output(output, plan.outputs)
+        layouts = plan.outputs
+        if known.plain_wrap and type(output) is tuple and len(output) == len(layouts) > 1:
+            return tuple([from_layout(item, layout) for item, layout in zip(output, layouts, strict=True)])
+        return op.wrap_output(output, layouts)
 
     def _operator(self, op_call: Callable[..., Any]) -> Operator:
         name = get_platform().get_op_name(op_call)
@@ -181,6 +184,14 @@ class OpDispatcher:
             self._version = REGISTRY.version
             self._operators = {}
             self._plans.clear()
+
+
+def current_spec(tensor: DTensor) -> TensorSpec:
+    """The spec of a DTensor whose local tensor may have been resized in place since it was made."""
+    spec = tensor._spec
+    if spec is None or spec.local_shape != tensor._local.shape:
+        spec = tensor._spec = tensor_spec(tensor._layout, tensor._local)
+    return spec
 
 
 def local_of(value: Any) -> Any:

@@ -97,11 +97,11 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
                 f"{cls.__name__}.apply was called from inside of its own forward or backward {MOST_NESTED} times over, "
                 "as if for ever. Compute with the framework's operators there, or call another function."
             )
-        kinds = {*map(type, args), *map(type, kwargs.values())}
-        outcome = get_platform().apply_to_foreign(cls, kinds, args, kwargs)
-        if outcome is not NotImplemented:
-            return outcome
-        if DTensor in kinds or ((tuple in kinds or list in kinds) and holds_dtensor((*args, *kwargs.values()))):
+        kinds = frozenset((*map(type, args), *map(type, kwargs.values())) if kwargs else map(type, args))
+        route = _ROUTES.get(kinds) or _route(kinds)
+        if route == FOREIGN:
+            return get_platform().apply_to_foreign(cls, args, kwargs)
+        if route == DISTRIBUTED or (route == NESTED and holds_dtensor((*args, *kwargs.values()))):
             return _OP_DISPATCHER.dispatch(cls._get_local_callable(), args, kwargs)
         bound = cls._bind(args, kwargs)
         if cls.check_arguments is not None:
@@ -149,6 +149,25 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
                 )
             found = cls._local_callable = LocalCallable(cls, cls._op_name)
         return found
+
+
+FOREIGN, DISTRIBUTED, NESTED, PLAIN = "foreign", "distributed", "nested", "plain"
+MOST_ROUTES = 1024
+_ROUTES: dict[frozenset[type], str] = {}
+
+
+def _route(kinds: frozenset[type]) -> str:
+    """Where a call with arguments of these types goes; `NESTED` depends on what is inside of them."""
+    if any(map(get_platform().is_foreign, kinds)):
+        route = FOREIGN
+    elif DTensor in kinds:
+        route = DISTRIBUTED
+    else:
+        route = NESTED if tuple in kinds or list in kinds else PLAIN
+    if len(_ROUTES) >= MOST_ROUTES:
+        _ROUTES.clear()
+    _ROUTES[kinds] = route
+    return route
 
 
 def holds_dtensor(values: Iterable[Any]) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -45,11 +45,10 @@ class TorchPlatform(Platform):
             func = func.overloadpacket
         return super().get_op_name(func)
 
-    def apply_to_foreign(
-        self, function: Any, kinds: Collection[type], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        if "torch.distributed.tensor" not in sys.modules or not any(map(_is_dtensor_of_torch, kinds)):
-            return NotImplemented
+    def is_foreign(self, kind: type) -> bool:
+        return _is_dtensor_of_torch(kind)
+
+    def apply_to_foreign(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from hyper_parallel.platform.torch.torch_dtensor import apply_to_torch_dtensors
 
         return apply_to_torch_dtensors(function, args, kwargs)
