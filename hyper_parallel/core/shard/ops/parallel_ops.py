@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from hyper_parallel.platform import get_platform
 Implementation = Callable[..., Any]
 
 MOST_INFERENCES = 4096
-"""Kept for each operator."""
+"""Kept for each operator; the oldest leaves first."""
 
 
 class DistributedOp:
@@ -41,6 +42,7 @@ class DistributedOp:
     def __init__(self, op_name: str) -> None:
         self.op_name = op_name
         self._inferences: dict[tuple[Any, ...], Inference] = {}
+        self._lock = threading.Lock()
         register_distributed_op(op_name, self)
 
     def preprocess(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -126,9 +128,10 @@ class DistributedOp:
         found = self._inferences.get(key)
         if found is None:
             found = rule.infer(self.op_name, dict(zip(rule.arguments, cache_values, strict=True)))
-            if len(self._inferences) >= MOST_INFERENCES:
-                self._inferences.clear()
-            self._inferences[key] = found
+            with self._lock:
+                self._inferences[key] = found
+                if len(self._inferences) > MOST_INFERENCES:
+                    del self._inferences[next(iter(self._inferences))]
         return found
 
     def _tensor_value(self, name: str, value: Any) -> Any:
