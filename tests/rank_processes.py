@@ -150,6 +150,15 @@ def _kill(processes: list[subprocess.Popen[bytes]]) -> None:
             process.stdin.close()
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def run_rank(folder: str, rank: int, call: Callable[[Callable[[], tuple[Any, ...]]], Any]) -> None:
     """Run the target on this rank and leave its result, or its failure, in the folder.
 

@@ -15,7 +15,7 @@ import pytest
 import rank_checks
 from ranks import RankError, run_mccl_ranks
 
-from tests.rank_processes import ROOT
+from tests.rank_processes import ROOT, is_running
 from tests.runtime.placement_oracle import all_placements, check_parts, operands
 
 ALL_OPS = ("sum", "max", "min", "avg")
@@ -57,14 +57,6 @@ def fail_on_rank_one(folder):
 
 def exit_silently():
     os._exit(7)
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.slow

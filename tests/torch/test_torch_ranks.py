@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from ranks import RankError, run_gloo_ranks
 
+from tests.rank_processes import is_running
+
 pytest.importorskip("torch")
 
 
@@ -40,14 +42,6 @@ def sleep_for_ever(folder):
     Path(folder, str(os.getpid())).touch()
     print("still here", flush=True)
     time.sleep(600)
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_results_in_the_order_of_the_ranks():

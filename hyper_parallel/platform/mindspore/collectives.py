@@ -20,6 +20,7 @@ from mindspore.communication import GlobalComm
 from mindspore.mint import distributed
 
 from hyper_parallel.core.dtensor.mesh_geometry import ranks_through
+from hyper_parallel.platform.environment import number_from_environment
 from hyper_parallel.platform.mindspore.function import check_not_recorded
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
 from hyper_parallel.platform.reduction import reduce_arrays
@@ -43,7 +44,7 @@ def rank() -> int:
     if is_initialized():
         number: int = communication.get_rank()
         return number
-    return _from_environment("MS_NODE_ID", 0)
+    return number_from_environment("MS_NODE_ID", 0)
 
 
 def world_size() -> int:
@@ -51,7 +52,7 @@ def world_size() -> int:
     if is_initialized():
         number: int = communication.get_group_size()
         return number
-    return _from_environment("MS_WORKER_NUM", 1)
+    return number_from_environment("MS_WORKER_NUM", 1)
 
 
 def init_backend(device_type: str, size: int) -> None:
@@ -157,12 +158,3 @@ def _facts(array: Any, what: str) -> Any:
 
 def _in_words(facts: Any) -> str:
     return bytes(facts.view(np.uint8)).decode().rstrip()
-
-
-def _from_environment(name: str, default: int) -> int:
-    word = os.environ.get(name, "")
-    if not word:
-        return default
-    if not word.isdecimal():
-        raise ValueError(f"the environment variable {name} should be a number, but is {word!r}")
-    return int(word)

@@ -16,6 +16,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
 from hyper_parallel.core.dtensor.mesh_geometry import parallel_ranks
+from hyper_parallel.platform.environment import number_from_environment
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
 from hyper_parallel.platform.torch.opaque import opaque
@@ -93,11 +94,11 @@ class TorchPlatform(Platform):
 
     @property
     def rank(self) -> int:
-        return dist.get_rank() if _is_initialized() else _from_environment("RANK", 0)
+        return dist.get_rank() if _is_initialized() else number_from_environment("RANK", 0)
 
     @property
     def world_size(self) -> int:
-        return dist.get_world_size() if _is_initialized() else _from_environment("WORLD_SIZE", 1)
+        return dist.get_world_size() if _is_initialized() else number_from_environment("WORLD_SIZE", 1)
 
     @property
     def session(self) -> object:
@@ -206,12 +207,3 @@ def _finished(pending: Any) -> Any:
 
 def _is_initialized() -> bool:
     return dist.is_available() and dist.is_initialized()
-
-
-def _from_environment(name: str, default: int) -> int:
-    word = os.environ.get(name, "")
-    if not word:
-        return default
-    if not word.isdecimal():
-        raise ValueError(f"the environment variable {name} should be a number, but is {word!r}")
-    return int(word)
