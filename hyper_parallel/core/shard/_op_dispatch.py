@@ -20,7 +20,7 @@ from typing import Any
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
-from hyper_parallel.core.dtensor.tensor_spec import TensorSpec, tensor_spec
+from hyper_parallel.core.dtensor.tensor_spec import tensor_spec
 from hyper_parallel.core.shard.dispatch_switch import _SWITCH
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp, typed
 from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
@@ -93,14 +93,20 @@ class OpDispatcher:
             op.check_call(args, kwargs, plan.groups)
             return op.wrap_output(plan.implementation(*local_args, **local_kwargs), plan.outputs)
         bound = op.bind_arguments(*args, **kwargs)  # type: ignore[misc]
-        described = [current_spec(value) if type(value) is DTensor else value for value in bound]
-        key = (*described, *map(type, described))  # with the types: 1, True and 1.0 are equal
+        described, local = list(bound), list(bound)
+        for index, value in enumerate(bound):
+            if type(value) is DTensor:
+                part, spec = value._local, value._spec
+                local[index] = part
+                if spec is None or spec.local_shape != part.shape:  # new, or resized in place
+                    spec = value._spec = tensor_spec(value._layout, part)
+                described[index] = spec
+        key = (*described, *map(type, bound))  # with the types: 1, True and 1.0 are equal
         try:
             found = known.calls.get(key)
         except TypeError:  # a value that cannot be hashed
             found = None
         plan = found or self._checked(known, op_call, args, kwargs, key, bound)
-        local = [value._local if type(value) is DTensor else value for value in bound]
         if known.takes_bound:
             output = plan.implementation(*local)
         else:
@@ -108,8 +114,12 @@ class OpDispatcher:
             by_name = {name: local[names.index(name)] for name in kwargs}
             output = plan.implementation(*local[: len(args)], **by_name)
         layouts = plan.outputs
-        if known.plain_wrap and type(output) is tuple and len(output) == len(layouts) > 1:
-            return tuple([from_layout(item, layout) for item, layout in zip(output, layouts, strict=True)])
+        if known.plain_wrap:
+            if type(output) is tuple:
+                if len(output) == len(layouts):
+                    return tuple([from_layout(item, layout) for item, layout in zip(output, layouts, strict=True)])
+            elif len(layouts) == 1 and type(output) is not list:
+                return from_layout(output, layouts[0])
         return op.wrap_output(output, layouts)
 
     def _operator(self, op_call: Callable[..., Any]) -> Operator:
@@ -184,14 +194,6 @@ class OpDispatcher:
             self._version = REGISTRY.version
             self._operators = {}
             self._plans.clear()
-
-
-def current_spec(tensor: DTensor) -> TensorSpec:
-    """The spec of a DTensor whose local tensor may have been resized in place since it was made."""
-    spec = tensor._spec
-    if spec is None or spec.local_shape != tensor._local.shape:
-        spec = tensor._spec = tensor_spec(tensor._layout, tensor._local)
-    return spec
 
 
 def local_of(value: Any) -> Any:

@@ -19,7 +19,7 @@ class LocalCallable:
     """A DFunction on local tensors, under the operator's name (`__name__` and `.name`) for the dispatcher."""
 
     def __init__(self, function: type[DFunction], op_name: str) -> None:
-        self._function = function
+        self.function = function
         self.__name__ = op_name
         self.name = op_name
         self.run_bound = function.run_bound
@@ -28,7 +28,7 @@ class LocalCallable:
         """The same with the checks of a call that is not distributed."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function.apply_local(*args, **kwargs)
+        return self.function.apply_local(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<local {self.name}>"
@@ -73,12 +73,16 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
     _op_name: ClassVar[str | None] = None
     bind_arguments: ClassVar[Callable[..., tuple[Any, ...]] | None] = None
     check_arguments: ClassVar[Callable[..., None] | None] = None
+    run_bound: ClassVar[Callable[..., Any]]
+    """The platform's autograd on all arguments by position."""
+    _local_callable: ClassVar[LocalCallable | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.run_bound = staticmethod(_counted(cls, super().apply))
         backward = cls.__dict__.get("backward")
         if isinstance(backward, staticmethod):
-            cls.backward = staticmethod(_marked(cls, backward.__func__))
+            cls.backward = staticmethod(_counted(cls, backward.__func__))
 
     @classmethod
     @get_platform().uncompiled
@@ -91,13 +95,7 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
                 function's own forward or backward.
             TypeError: If an argument is missing, unknown or of the wrong type.
         """
-        # Not at once: a checkpoint computes a function's forward again from inside of its backward.
-        if cls in _RUNNING.functions and _RUNNING.functions.count(cls) >= MOST_NESTED:
-            raise RuntimeError(
-                f"{cls.__name__}.apply was called from inside of its own forward or backward {MOST_NESTED} times over, "
-                "as if for ever. Compute with the framework's operators there, or call another function."
-            )
-        kinds = frozenset((*map(type, args), *map(type, kwargs.values())) if kwargs else map(type, args))
+        kinds = (*map(type, args), *map(type, kwargs.values())) if kwargs else (*map(type, args),)
         route = _ROUTES.get(kinds) or _route(kinds)
         if route == FOREIGN:
             return get_platform().apply_to_foreign(cls, args, kwargs)
@@ -112,16 +110,6 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
     def apply_local(cls, *args: Any, **kwargs: Any) -> Any:
         """`apply` on local tensors whose call has been checked as a whole."""
         return cls.run_bound(*cls._bind(args, kwargs))
-
-    @classmethod
-    def run_bound(cls, *bound: Any) -> Any:
-        """The platform's autograd on all arguments by position."""
-        running = _RUNNING.functions
-        running.append(cls)
-        try:
-            return super().apply(*bound)
-        finally:
-            running.pop()
 
     @classmethod
     def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -140,8 +128,8 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
     @classmethod
     def _get_local_callable(cls) -> LocalCallable:
         """The named callable that the dispatcher runs on local tensors, made once per class and name."""
-        found: LocalCallable | None = cls.__dict__.get("_local_callable")
-        if found is None or found.name != cls._op_name:
+        found = cls._local_callable
+        if found is None or found.function is not cls or found.name != cls._op_name:
             if cls._op_name is None:
                 raise ValueError(
                     f"{cls.__name__} got a DTensor but has no _op_name. Set _op_name to the name of a registered "
@@ -153,10 +141,10 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
 
 FOREIGN, DISTRIBUTED, NESTED, PLAIN = "foreign", "distributed", "nested", "plain"
 MOST_ROUTES = 1024
-_ROUTES: dict[frozenset[type], str] = {}
+_ROUTES: dict[tuple[type, ...], str] = {}
 
 
-def _route(kinds: frozenset[type]) -> str:
+def _route(kinds: tuple[type, ...]) -> str:
     """Where a call with arguments of these types goes; `NESTED` depends on what is inside of them."""
     if any(map(get_platform().is_foreign, kinds)):
         route = FOREIGN
@@ -180,12 +168,18 @@ def holds_dtensor(values: Iterable[Any]) -> bool:
     return False
 
 
-def _marked(cls: type, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which says while it runs that it does."""
+def _counted(cls: type, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which counts how deep inside of itself it is called."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
         running = _RUNNING.functions
+        # Not at once: a checkpoint computes a function's forward again from inside of its backward.
+        if len(running) >= MOST_NESTED and running.count(cls) >= MOST_NESTED:
+            raise RuntimeError(
+                f"{cls.__name__}.apply was called from inside of its own forward or backward {MOST_NESTED} times over, "
+                "as if for ever. Compute with the framework's operators there, or call another function."
+            )
         running.append(cls)
         try:
             return function(*args)
