@@ -95,7 +95,7 @@ class OperatorLibrary:
         path = self.folder / INDEX
         again = f"Run 'hpgen ops' of the installed hpgen again, or {self.remedy}."
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
         except FileNotFoundError:
             raise LibraryError(
                 f"{self.title} has no {path}: what 'hpgen ops' writes should be in the package, {INDEX} and the files "
@@ -119,6 +119,15 @@ class OperatorLibrary:
 
     def registry_file(self, op: str) -> Path:
         return self.folder / op / f"{op}_ops.yaml"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a key that occurs twice, where JSON's own reader keeps the last."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} occurs twice")
+    return content
 
 
 KEYS: dict[str, type] = {
@@ -231,6 +240,6 @@ def clash(what: str, files: tuple[Path, Path], libraries: tuple[OperatorLibrary 
     """The message for a name that two files give, `what`; a file that belongs to no library has None."""
     outside = [library for library in libraries if library and not library.is_built_in]
     advice = "Remove one of the entries."
-    if outside:
+    if outside and libraries[0] != libraries[1]:
         advice = f"Rename one in its spec and run 'hpgen ops' again, or {outside[-1].remedy}."
     return f"The {what} is registered twice: in {files[0]} and in {files[1]}. {advice}"
