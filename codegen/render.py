@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from . import package
-from .artifacts import KERNEL_FILES, PLATFORMS, RULE_FILES, Files, IndexedOperator, RenderedOperator, header
+from .artifacts import (
+    BUILD_FORMAT,
+    KERNEL_FILES,
+    PLATFORMS,
+    RULE_FILES,
+    Files,
+    IndexedOperator,
+    RenderedOperator,
+    header,
+)
 from .cache import Cache
 from .text import python_code as code
 from .text.docstring import comment_lines, docstring, prose
@@ -131,7 +140,7 @@ def render_index(specs_path: str, operators: Sequence[IndexedOperator]) -> Files
         text = render("platform.py.j2", header=source, operators=kernels, platform=platform)
         index[PurePosixPath(f"platform_{platform.name}.py")] = text
     built = {op.op: op.build for op in operators if op.build}
-    text = json.dumps({"_generated": source, "operators": built}, indent=2)
+    text = json.dumps({"_generated": source, "format": BUILD_FORMAT, "operators": built}, indent=2)
     return index | {PurePosixPath("build.json"): text + "\n"}
 
 

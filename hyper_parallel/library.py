@@ -1,20 +1,19 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operator library on disk: its index `build.json`, the references and the autograd functions it names."""
+"""The operators of all libraries by name, and what a library holds for one of them."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import inspect
-import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-PACKAGE = "hyper_parallel.generated"
-REFERENCES = "hyper_parallel.reference"
+from hyper_parallel.op_libraries import LibraryError, OperatorLibrary, clash, find_libraries
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,8 @@ class OperatorEntry:
         outputs: How many outputs it has.
         sources: C++ sources in the library, with their content hashes.
         cpu_headers: Headers of its host kernels.
+        spec: Its spec, seen from the folder around the specs.
+        library: The library that it belongs to.
     """
 
     op: str
@@ -38,18 +39,111 @@ class OperatorEntry:
     outputs: int
     sources: dict[str, str]
     cpu_headers: tuple[str, ...]
+    spec: str
+    library: OperatorLibrary
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The names that no other operator may have: its own, its backward kernel's, its class's."""
+        yield self.op
+        if self.backward_reference:
+            yield f"{self.op}_backward"
+        yield self.dfunction
+
+    @property
+    def registry_file(self) -> Path:
+        """The file that stands for the operator in messages."""
+        return self.library.registry_file(self.op)
 
     def load_dfunction(self) -> type:
         """The operator's autograd function."""
-        return getattr(importlib.import_module(f"{PACKAGE}.{self.op}.dfunction"), self.dfunction)  # type: ignore[no-any-return]
+        return self._load(f"{self.op}.dfunction", self.dfunction)  # type: ignore[no-any-return]
+
+    def load_function(self) -> Callable[..., Any]:
+        """The operator's public function."""
+        return self._load(f"{self.op}.api", self.op)  # type: ignore[no-any-return]
+
+    def load_entry_point(self, platform: str, class_name: str) -> Callable[..., Any]:
+        """The operator's method of the generated class of a platform."""
+        return getattr(self._load(f"platform_{platform}", class_name), self.op)  # type: ignore[no-any-return]
+
+    def _load(self, module: str, name: str) -> Any:
+        found = getattr(self.library.load(module), name, None)
+        if found is None:
+            raise ImportError(f"{self.library.title} has no {name} in its module {module}; run 'hpgen ops' again.")
+        return found
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Every operator of every library.
+
+    Attributes:
+        libraries: The libraries, the built-in one first.
+        operators: Operator name -> entry, of the first library that has it.
+        clashes: Name -> what to say when a name is asked for that two libraries give.
+        faults: What keeps installed libraries from being used.
+    """
+
+    libraries: tuple[OperatorLibrary, ...]
+    operators: dict[str, OperatorEntry]
+    clashes: dict[str, str]
+    faults: tuple[str, ...]
+
+    def check_unique(self, *names: str) -> None:
+        """ValueError if two libraries give one of the names."""
+        for name in names:
+            if name in self.clashes:
+                raise ValueError(self.clashes[name])
+
+
+_lock = threading.RLock()
+
+
+def catalogue() -> Catalogue:
+    """Every operator of the process, read on the first call.
+
+    Raises:
+        ValueError: If a library that an environment variable names cannot be read, or clashes with another one.
+        FileNotFoundError: If the variable names a folder that is missing.
+    """
+    with _lock:
+        return _catalogue()
 
 
 @functools.cache
-def operators() -> dict[str, OperatorEntry]:
-    """Every operator of the library by name."""
-    content = json.loads(resources.files(PACKAGE).joinpath("build.json").read_text(encoding="utf-8"))
-    return {
-        op: OperatorEntry(
+def _catalogue() -> Catalogue:
+    libraries = find_libraries()
+    usable, faults = [], list(libraries.faults)
+    operators: dict[str, OperatorEntry] = {}
+    owners: dict[str, OperatorEntry] = {}
+    clashes: dict[str, str] = {}
+    for library in libraries.found:
+        try:
+            entries = list(_entries(library))
+        except LibraryError as error:
+            if not library.is_installed:
+                raise
+            faults.append(str(error))
+            continue
+        usable.append(library)
+        for entry in entries:
+            operators.setdefault(entry.op, entry)
+            for name in entry.names:
+                other = owners.setdefault(name, entry)
+                if other is entry:
+                    continue
+                what = f"operator {name}" if name == entry.op == other.op else f"name {name}"
+                message = clash(what, (other.registry_file, entry.registry_file), (other.library, library))
+                if not library.is_installed:  # asked for in this process, so that it should hear of it at once
+                    raise ValueError(message)
+                clashes.setdefault(name, message)
+    return Catalogue(tuple(usable), operators, clashes, tuple(faults))
+
+
+def _entries(library: OperatorLibrary) -> Iterator[OperatorEntry]:
+    for op, body in library.index().items():
+        yield OperatorEntry(
             op=op,
             dfunction=body["dfunction"],
             reference=body["reference"],
@@ -57,17 +151,31 @@ def operators() -> dict[str, OperatorEntry]:
             outputs=body["outputs"],
             sources=body["sources"],
             cpu_headers=tuple(body["cpu_headers"]),
+            spec=body["spec"],
+            library=library,
         )
-        for op, body in content["operators"].items()
-    }
+
+
+def operators() -> dict[str, OperatorEntry]:
+    """Every operator of the libraries by name."""
+    return catalogue().operators
 
 
 def operator(op: str) -> OperatorEntry:
-    """The entry of one operator. LookupError with the known names if the library has none of that name."""
-    entry = operators().get(op)
+    """The entry of one operator.
+
+    Raises:
+        LookupError: With the known names, if no library has one of that name.
+        ValueError: If two libraries have it.
+    """
+    found = catalogue()
+    found.check_unique(op)
+    entry = found.operators.get(op)
     if entry is None:
-        known = ", ".join(sorted(operators()))
-        raise LookupError(f"The operator library has no {op!r}; it has {known}.")
+        known = ", ".join(sorted(found.operators))
+        raise LookupError(" ".join([f"The operator library has no {op!r}; it has {known}.", *found.faults]))
+    if entry.backward_reference:
+        found.check_unique(f"{op}_backward")
     return entry
 
 
@@ -75,7 +183,8 @@ def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
     """The NumPy function for a kernel: an operator's name, or that name with `_backward` behind it.
 
     Raises:
-        LookupError: If the library has no such kernel.
+        LookupError: If no library has such a kernel, or its library lacks the function.
+        ValueError: If two libraries have it.
     """
     op = kernel.removesuffix("_backward")
     backward = kernel != op and kernel not in operators()
@@ -84,17 +193,19 @@ def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
     if not path:
         raise LookupError(f"The operator {op!r} has no backward kernel.")
     module, function = path.split(":")
-    try:
-        found = getattr(importlib.import_module(f"{REFERENCES}.{module}"), function)
-    except ModuleNotFoundError as error:
-        if error.name != f"{REFERENCES}.{module}":
-            raise
-        raise LookupError(
-            f"The reference {path!r} of {op!r} has no module: there is no {REFERENCES}.{module}."
-        ) from None
-    except AttributeError:
-        raise LookupError(f"The reference {path!r} of {op!r} has no function {function!r} in its module.") from None
-    return _checked(found, kernel, path, None if backward else entry.outputs)
+    packages = entry.library.references(entry.spec.split("/")[0])
+    for package in packages:
+        try:
+            found = importlib.import_module(f"{package}.{module}")
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{package}.{module}.".startswith(f"{error.name}."):
+                raise  # the module is there, but one that it imports is not
+            continue
+        if not hasattr(found, function):
+            raise LookupError(f"The reference {path!r} of {op!r} has no function {function!r} in its module.")
+        return _checked(getattr(found, function), kernel, path, None if backward else entry.outputs)
+    listed = " and no ".join(f"{package}.{module}" for package in packages) or "folder 'reference' beside the specs"
+    raise LookupError(f"The reference {path!r} of {op!r} has no module: there is no {listed}.")
 
 
 def _checked(found: Callable[..., Any], kernel: str, path: str, outputs: int | None) -> Callable[..., tuple[Any, ...]]:
@@ -126,8 +237,10 @@ def _check_signature(function: Callable[..., Any], args: tuple[Any, ...], name: 
 
 
 def dfunction(name: str) -> type:
-    """The autograd function class of that name. AttributeError if the library has none."""
-    for entry in operators().values():
+    """The autograd function class of that name. AttributeError if no library has it, ValueError if two have it."""
+    found = catalogue()
+    found.check_unique(name)
+    for entry in found.operators.values():
         if entry.dfunction == name:
             return entry.load_dfunction()
     raise AttributeError(f"The operator library has no autograd function {name!r}.")

@@ -4,18 +4,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.generator.spec_texts import LSE, SPECS, tree
+from tests.wheels import ROOT, empty_environment, hpgen_wheel, outside_variables
 
-ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = """
 import json, sys
 import numpy as np
@@ -31,12 +28,7 @@ print(json.dumps([custom_ops.NAME(q, k, w)[0].tolist(), hyper_parallel.__file__]
 
 @pytest.mark.slow
 def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path / "dist"), str(ROOT)],
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    wheel = hpgen_wheel()
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
         "hpgen/spec/schema.json",
@@ -53,9 +45,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
         assert f"hyper_parallel/generated/{operator.stem}/api.py" in names
     assert not [name for name in names if name.startswith(("tests", "benchmarks", "docs"))]
 
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    python = empty_environment(tmp_path / "venv") / "python"
+    environment = outside_variables()
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     subprocess.run([*pip, *constraints, str(wheel)], check=True, capture_output=True, env=environment)

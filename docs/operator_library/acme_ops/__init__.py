@@ -1,0 +1,1 @@
+"""Operators of Acme for hyper_parallel."""

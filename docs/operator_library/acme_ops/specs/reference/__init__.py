@@ -1,0 +1,1 @@
+"""The NumPy functions that the specs name."""
