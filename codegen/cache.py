@@ -23,25 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from .package import library_files, package_files
+from .user_cache import is_ours, make
 
-VARIABLE = "HPGEN_CACHE_DIR"
 DAY = 24 * 60 * 60
 KEPT_DAYS = 30
 STAMP = "pruned"
 ENTRY = re.compile(r"(?:[0-9a-f]{64}|\.[0-9a-f]{64}-[0-9]+-[0-9a-f]{8})\Z")
 STARTED = time.time_ns()
-
-
-def default_folder() -> Path | None:
-    """`$HPGEN_CACHE_DIR`, else `hpgen` in the user's cache folder; None if the user has no home."""
-    given = os.environ.get(VARIABLE)
-    if given:
-        return Path(given)
-    caches = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(caches) if os.path.isabs(caches) else Path.home() / ".cache") / "hpgen"
-    except RuntimeError:
-        return None
 
 
 def generator_digest() -> bytes:
@@ -135,26 +123,6 @@ class Cache:
 
 def changed_since_start() -> bool:
     return any(path.stat().st_mtime_ns > STARTED for path in package_files())
-
-
-def make(folder: Path) -> None:
-    """The folder, and those above it that are missing, for this user alone."""
-    if not folder.is_dir():
-        for path in (folder.parent, folder):
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-
-def is_ours(folder: Path) -> bool:
-    """Whether nobody else can have put anything there: what lies in it becomes code."""
-    try:
-        found = folder.lstat()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    if not stat.S_ISDIR(found.st_mode):
-        return False
-    return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
 
 
 def hash_of(key: str, value: bytes) -> bytes:

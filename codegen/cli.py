@@ -110,13 +110,14 @@ def ops(
 ) -> None:
     """Regenerate the operators of SPECS: a folder (the whole library) or single files (these and the index files)."""
     # Imported here: --help and completion should not wait for the templates.
-    from .cache import Cache, default_folder
+    from .cache import Cache
     from .folder_lock import OutputError, locked
     from .generate import generate
     from .journal import recover
     from .output import compare, diff, write
     from .progress import Progress
     from .spec_folder import read_folder
+    from .user_cache import default_folder
     from .workers import WorkerError, processors
 
     try:

@@ -179,6 +179,16 @@ def operator(op: str) -> OperatorEntry:
     return entry
 
 
+def entry_of_kernel(kernel: str) -> OperatorEntry:
+    """The operator that a kernel belongs to: an operator's name, or that name with `_backward` behind it.
+
+    Raises:
+        LookupError: If no library has such an operator.
+        ValueError: If two libraries have it.
+    """
+    return operator(kernel if kernel in operators() else kernel.removesuffix("_backward"))
+
+
 def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
     """The NumPy function for a kernel: an operator's name, or that name with `_backward` behind it.
 
@@ -186,12 +196,11 @@ def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
         LookupError: If no library has such a kernel, or its library lacks the function.
         ValueError: If two libraries have it.
     """
-    op = kernel.removesuffix("_backward")
-    backward = kernel != op and kernel not in operators()
-    entry = operator(op if backward else kernel)
+    entry = entry_of_kernel(kernel)
+    backward = kernel != entry.op
     path = entry.backward_reference if backward else entry.reference
     if not path:
-        raise LookupError(f"The operator {op!r} has no backward kernel.")
+        raise LookupError(f"The operator {entry.op!r} has no backward kernel.")
     module, function = path.split(":")
     packages = entry.library.references(entry.spec.split("/")[0])
     for package in packages:
@@ -202,10 +211,10 @@ def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
                 raise  # the module is there, but one that it imports is not
             continue
         if not hasattr(found, function):
-            raise LookupError(f"The reference {path!r} of {op!r} has no function {function!r} in its module.")
+            raise LookupError(f"The reference {path!r} of {entry.op!r} has no function {function!r} in its module.")
         return _checked(getattr(found, function), kernel, path, None if backward else entry.outputs)
     listed = " and no ".join(f"{package}.{module}" for package in packages) or "folder 'reference' beside the specs"
-    raise LookupError(f"The reference {path!r} of {op!r} has no module: there is no {listed}.")
+    raise LookupError(f"The reference {path!r} of {entry.op!r} has no module: there is no {listed}.")
 
 
 def _checked(found: Callable[..., Any], kernel: str, path: str, outputs: int | None) -> Callable[..., tuple[Any, ...]]:

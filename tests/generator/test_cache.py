@@ -15,6 +15,7 @@ import pytest
 
 from hpgen import cache as cache_module
 from hpgen import generate as generate_module
+from hpgen import user_cache
 from hpgen.artifacts import Files
 from hpgen.cache import DAY, KEPT_DAYS, STAMP, Cache, generator_digest
 from hpgen.diagnostics import SpecError
@@ -242,10 +243,10 @@ def test_the_command_keeps_nothing_if_told_so(tmp_path: Path, monkeypatch: pytes
 def test_the_user_s_cache_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HPGEN_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_module.default_folder() == tmp_path / "xdg" / "hpgen"
+    assert user_cache.default_folder() == tmp_path / "xdg" / "hpgen"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_module.default_folder() == tmp_path / ".cache" / "hpgen"
+    assert user_cache.default_folder() == tmp_path / ".cache" / "hpgen"
 
 
 def test_nothing_is_kept_if_the_generator_changes_meanwhile(
@@ -280,7 +281,7 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", staticmethod(nowhere))
-    assert cache_module.default_folder() is None
+    assert user_cache.default_folder() is None
     assert Cache(None).key("x") == ""
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels and autograd functions on torch: the reference, on host memory."""
+"""Kernels and autograd functions on torch: compiled kernels, or the references, on host memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from hyper_parallel import library
+from hyper_parallel.native.kernel_choice import NATIVE, array_kernel
 from hyper_parallel.platform.torch.opaque import opaque
 
 
@@ -40,13 +41,14 @@ def load_kernel(op_name: str) -> Callable[..., tuple[torch.Tensor | None, ...]]:
 
     Raises:
         LookupError: If the library has no operator of that name.
+        KernelBuildError: If its kernels have to be compiled and cannot be.
     """
-    reference = library.reference(op_name)
+    compute = array_kernel(op_name, default=NATIVE)
     message = f"For {op_name}, there is no second derivative: autograd cannot differentiate what a kernel computes."
 
     def kernel(*args: Any) -> tuple[torch.Tensor | None, ...]:
         device = next((value.device for value in args if isinstance(value, torch.Tensor)), torch.device("cpu"))
-        outputs = reference(*(to_array(value) for value in args))
+        outputs = compute(*(to_array(value) for value in args))
         # A gradient may be None, where its optional tensor is absent.
         found = tuple(None if output is None else to_tensor(output, device) for output in outputs)
         return opaque(message, found, *args)

@@ -1,0 +1,123 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""The C++ compiler: which one, and a build run by it with its progress, its log and its end."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from hpgen.progress import Progress
+from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault, KernelBuildError
+
+MOST_SECONDS = 1800.0
+POLL_SECONDS = 0.1
+SHOWN_LINES = 3
+MOST_SHOWN = 1000  # characters
+ERRORS = (re.compile(r"\berror:"), re.compile(r"undefined reference|cannot find -l|[Kk]illed|No space left"))
+"""What an error looks like; those of the compiler before those of the linker and the system."""
+
+
+def compiler() -> str | None:
+    """The path of the C++ compiler: `$CXX`, else g++; None if there is none."""
+    return shutil.which(os.environ.get("CXX", "").strip() or "g++")
+
+
+@functools.cache
+def compiler_identity(path: str) -> str:
+    """A short hash by which a compiler and its version are told from others."""
+    try:
+        version = subprocess.run([path, "--version"], capture_output=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentFault(f"the C++ compiler {path} does not run: {error}; {REFERENCE_INSTEAD}") from None
+    return hashlib.sha256(version + os.fsencode(os.path.realpath(path))).hexdigest()[:12]
+
+
+def needed_compiler() -> str:
+    """The compiler's path. EnvironmentFault if there is none."""
+    found = compiler()
+    if found is None:
+        wanted = os.environ.get("CXX", "").strip()
+        named = f"{wanted} ($CXX)" if wanted else "g++"
+        raise EnvironmentFault(
+            f"the kernels have to be compiled, and there is no C++ compiler {named}: install one (apt install g++), "
+            f"build on another machine and copy the cache folder, or {REFERENCE_INSTEAD}"
+        )
+    return found
+
+
+def run_build(command: Sequence[str], what: str, log: Path) -> None:
+    """Run a compiler to its end, and say how long it has been at it.
+
+    Raises:
+        KernelBuildError: If it fails, with its first error and where its log is, or takes longer than half an hour.
+    """
+    started = time.monotonic()
+    try:
+        with log.open("wb") as output:
+            process = _started(command, output)
+            try:
+                _wait(process, what, started + MOST_SECONDS)
+            finally:
+                _end(process)
+    except OSError as error:
+        raise EnvironmentFault(f"{error.filename or log}: {error.strerror}; {REFERENCE_INSTEAD}") from None
+    if process.returncode:
+        raise KernelBuildError(first_error(log.read_text(encoding="utf-8", errors="replace")))
+
+
+def _started(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    # A session of its own, so that what the compiler starts ends with it.
+    return subprocess.Popen(
+        command,
+        stdout=output,
+        stderr=output,
+        stdin=subprocess.DEVNULL,
+        cwd=Path(output.name).parent,
+        start_new_session=True,
+    )
+
+
+def _wait(process: subprocess.Popen[bytes], what: str, deadline: float) -> None:
+    progress = Progress()
+    if not progress.is_shown and sys.stderr is not None:
+        print(f"hyper_parallel: {what}; this takes about a minute, once", file=sys.stderr, flush=True)
+    started = time.monotonic()
+    try:
+        while process.poll() is None:
+            now = time.monotonic()
+            if now > deadline:
+                raise KernelBuildError(f"the compiler has not ended within {MOST_SECONDS / 60:.0f} minutes")
+            if progress.is_shown and now >= progress.next:
+                progress.draw(f"{what}: {now - started:.0f} s")
+                progress.next = now + 1
+            time.sleep(POLL_SECONDS)
+    finally:
+        if progress.is_shown:
+            progress.draw("")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def first_error(log: str) -> str:
+    """The first error in a compiler's output, with the lines that show the place; else its end."""
+    lines = log.strip().splitlines()
+    found = next((place for error in ERRORS for place, line in enumerate(lines) if error.search(line)), None)
+    shown = lines[found : found + SHOWN_LINES] if found is not None else lines[-SHOWN_LINES:]
+    return "\n".join(shown)[:MOST_SHOWN] or "the compiler said nothing"

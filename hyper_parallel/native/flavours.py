@@ -1,0 +1,134 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the generated sources are compiled into: a module for arrays on the host, or one for MindSpore."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import sys
+import sysconfig
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import ClassVar
+
+from hyper_parallel.native.compiler import needed_compiler
+from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault
+from hyper_parallel.native.translation_unit import shared_sources
+
+FLAGS_VARIABLE = "HYPER_PARALLEL_CXXFLAGS"
+# The same for every flavour, so that one kernel gives the same bits in all of them. Kernels never read errno.
+KERNEL_FLAGS = ("-O3", "-fno-math-errno")
+
+
+def user_flags() -> tuple[str, ...]:
+    """More flags for the compiler, from the environment."""
+    return tuple(shlex.split(os.environ.get(FLAGS_VARIABLE, "")))
+
+
+class Flavour(ABC):
+    """One way to compile a translation unit."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def fingerprint(self) -> tuple[str, ...]:
+        """What the result depends on besides the sources and the compiler."""
+
+    @abstractmethod
+    def command(self, source: Path, includes: tuple[Path, ...], module: str) -> list[str]:
+        """The command that makes `<module>.so` beside the source.
+
+        Raises:
+            EnvironmentFault: If the machine lacks something that is needed.
+        """
+
+
+@dataclass(frozen=True)
+class HostFlavour(Flavour):
+    """A module for NumPy arrays, and for torch tensors on the host."""
+
+    name: ClassVar[str] = "host"
+
+    def fingerprint(self) -> tuple[str, ...]:
+        return (
+            str(sysconfig.get_config_var("EXT_SUFFIX")),
+            platform.machine(),
+            _version("pybind11"),
+            *KERNEL_FLAGS,
+            *user_flags(),
+        )
+
+    def command(self, source: Path, includes: tuple[Path, ...], module: str) -> list[str]:
+        try:
+            import pybind11
+        except ModuleNotFoundError:
+            raise EnvironmentFault(
+                f"kernels on the host are compiled with pybind11, which is not installed: pip install pybind11, or "
+                f"{REFERENCE_INSTEAD}"
+            ) from None
+        headers = [shared_sources() / "csrc" / "host", *includes, Path(pybind11.get_include())]
+        return [
+            needed_compiler(),
+            "-std=c++17",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            "-fvisibility=hidden",
+            "-s",
+            f"-DMS_EXTENSION_NAME={module}",
+            *(f"-I{folder}" for folder in headers),
+            f"-isystem{sysconfig.get_paths()['include']}",
+            *KERNEL_FLAGS,
+            *user_flags(),
+            str(source),
+            "-o",
+            str(source.with_name(f"{module}.so")),
+        ]
+
+
+@dataclass(frozen=True)
+class MindSporeFlavour(Flavour):
+    """A module for MindSpore, built by its `CustomOpBuilder`; `backend` is "CPU" or "Ascend"."""
+
+    backend: str = "CPU"
+    name: ClassVar[str] = "mindspore"
+
+    def fingerprint(self) -> tuple[str, ...]:
+        return (
+            self.backend,
+            str(sysconfig.get_config_var("EXT_SUFFIX")),
+            platform.machine(),
+            _version("mindspore"),
+            *KERNEL_FLAGS,
+            *user_flags(),
+        )
+
+    def command(self, source: Path, includes: tuple[Path, ...], module: str) -> list[str]:
+        needed_compiler()
+        if shutil.which("ninja") is None:
+            raise EnvironmentFault(
+                f"MindSpore builds with ninja, which is not on the PATH: pip install ninja, or {REFERENCE_INSTEAD}"
+            )
+        wanted = {
+            "name": module,
+            "sources": [str(source)],
+            "backend": self.backend,
+            "include_paths": [str(folder) for folder in includes],
+            "cflags": shlex.join([*KERNEL_FLAGS, *user_flags()]),
+            "ldflags": "-pthread",
+            "build_dir": str(source.parent),
+        }
+        return [sys.executable, "-m", "hyper_parallel.native.mindspore_build", json.dumps(wanted)]
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return f"no {package}"

@@ -1,0 +1,202 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled libraries in the user's cache folder: found by content, built by one process while the others wait.
+
+<cache>/native/<flavour>-<hash of sources, flags, framework, Python>/
+    .lock                      held while something is built here
+    failed/build.log           of the last build that failed
+    <compiler>/                one folder per compiler; put there as a whole
+        hp_<...>.so
+        library.json           size and hash of the library: a damaged one is built again
+        build.log
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from hpgen.user_cache import VARIABLE, default_folder, is_ours
+from hyper_parallel.native.compiler import compiler, compiler_identity, needed_compiler, run_build
+from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault, KernelBuildError
+from hyper_parallel.native.flavours import Flavour
+from hyper_parallel.native.translation_unit import TranslationUnit
+
+INDEX = "library.json"
+LOG = "build.log"
+FAILED = "failed"
+WORK = ".work-"
+PATIENCE = 3600.0  # seconds for other processes that build
+ANNOUNCE_AFTER = 2.0
+
+
+@dataclass(frozen=True)
+class NativeLibrary:
+    """One library, compiled or to be compiled.
+
+    Attributes:
+        unit: What it is made from.
+        flavour: What it is compiled into.
+        folder: Its folder in the cache.
+        module: The name of the Python module that it is.
+    """
+
+    unit: TranslationUnit
+    flavour: Flavour
+    folder: Path
+    module: str
+
+    def find(self) -> Path | None:
+        """The compiled library of this machine's compiler, or without a compiler any; None if there is none."""
+        found = compiler()
+        wanted = [self.folder / compiler_identity(found)] if found else self._by_others()
+        return next((folder / f"{self.module}.so" for folder in wanted if self._is_whole(folder)), None)
+
+    def build(self, again: bool = False) -> Path:
+        """Compile the library unless it is there; with `again` also if it is.
+
+        Raises:
+            KernelBuildError: If it cannot be compiled.
+        """
+        started = time.time()
+        with self._locked():
+            found = self.find()
+            if found and not (again and found.stat().st_mtime < started):
+                return found
+            self._raise_if_failed_since(started)
+            target = self.folder / compiler_identity(needed_compiler())
+            self._remove_left_over()
+            work = self.folder / f"{WORK}{os.getpid()}"
+            work.mkdir()
+            try:
+                self._compile(work)
+                shutil.rmtree(target, ignore_errors=True)
+                work.rename(target)
+            except KernelBuildError as error:
+                raise self._kept(work, error) from None
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        return target / f"{self.module}.so"
+
+    def _compile(self, work: Path) -> None:
+        source = work / "operators.cc"
+        source.write_text(self.unit.text, encoding="utf-8")
+        operators = len(self.unit.sources)
+        what = f"compiling the kernels of {operators} operator{'s' if operators != 1 else ''} for {self.flavour.name}"
+        run_build(self.flavour.command(source, self.unit.includes, self.module), what, work / LOG)
+        built = work / f"{self.module}.so"
+        if not built.is_file():
+            raise KernelBuildError(f"the compiler has left no {built.name}")
+        index = {"size": built.stat().st_size, "sha256": hashlib.sha256(built.read_bytes()).hexdigest()}
+        (work / INDEX).write_text(json.dumps(index), encoding="utf-8")
+        for path in work.iterdir():
+            if path.name not in (built.name, INDEX, LOG):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def _is_whole(self, folder: Path) -> bool:
+        """Whether the library in a folder is the one that was put there."""
+        try:
+            index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+            data = (folder / f"{self.module}.so").read_bytes()
+        except (OSError, ValueError):
+            return False
+        return bool(index == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+
+    def _by_others(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        found = [path for path in self.folder.iterdir() if path.is_dir() and path.name != FAILED]
+        return sorted((path for path in found if not path.name.startswith(WORK)), key=lambda path: path.stat().st_mtime)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the folder. The system frees the lock when its holder ends, however it ends."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = filelock.FileLock(self.folder / ".lock")
+            try:
+                lock.acquire(timeout=ANNOUNCE_AFTER)
+            except filelock.Timeout:
+                print(
+                    "hyper_parallel: waiting for another process that compiles the kernels", file=sys.stderr, flush=True
+                )
+                lock.acquire(timeout=PATIENCE)
+        except filelock.Timeout:
+            raise KernelBuildError(
+                f"another process has been compiling into {self.folder} for {PATIENCE / 60:.0f} minutes; end it, and "
+                "run again"
+            ) from None
+        except OSError as error:
+            raise unusable(self.folder, error) from None
+        try:
+            yield
+        except OSError as error:
+            raise unusable(self.folder, error) from error
+        finally:
+            lock.release()
+
+    def _remove_left_over(self) -> None:
+        """What a build that was killed has left behind."""
+        for path in self.folder.glob(f"{WORK}*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _kept(self, work: Path, error: KernelBuildError) -> KernelBuildError:
+        """The error with the place of the log, which is kept; other processes that waited read it there."""
+        if isinstance(error, EnvironmentFault) or not (work / LOG).exists():
+            return error
+        failed = self.folder / FAILED
+        message = (
+            f"{self.unit.title} could not be compiled for {self.flavour.name}:\n{error}\nThe whole log: {failed / LOG}"
+        )
+        with suppress(OSError):
+            shutil.rmtree(failed, ignore_errors=True)
+            (work / "message.txt").write_text(message, encoding="utf-8")
+            work.rename(failed)
+        return KernelBuildError(message)
+
+    def _raise_if_failed_since(self, started: float) -> None:
+        """Whoever waited for a build that failed fails with it, rather than building for the same error again."""
+        message = self.folder / FAILED / "message.txt"
+        if message.exists() and message.stat().st_mtime >= started:
+            raise KernelBuildError(message.read_text(encoding="utf-8"))
+
+
+def native_library(unit: TranslationUnit, flavour: Flavour) -> NativeLibrary:
+    """The library made from a translation unit.
+
+    Raises:
+        EnvironmentFault: If there is no folder for it that only this user can write.
+    """
+    digest = unit.digest(flavour.name, *flavour.fingerprint())[:16]
+    return NativeLibrary(unit, flavour, native_folder() / f"{flavour.name}-{digest}", f"hp_{flavour.name}_{digest}")
+
+
+def native_folder() -> Path:
+    """The folder of all compiled libraries. EnvironmentFault if there is none that only this user can write."""
+    folder = default_folder()
+    if folder is None:
+        raise EnvironmentFault(f"there is no home folder to keep compiled kernels in; set {VARIABLE} to a folder")
+    native: Path = folder.absolute() / "native"
+    if not is_ours(native):
+        raise EnvironmentFault(
+            f"{native} is no folder, or others may write to it: what lies there is run; set {VARIABLE} to a folder of "
+            "your own"
+        )
+    return native
+
+
+def unusable(folder: Path, error: OSError) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"compiled kernels cannot be kept: {error.filename or folder}: {error.strerror or error}; set {VARIABLE} to a "
+        f"folder that can be written, or {REFERENCE_INSTEAD}"
+    )
