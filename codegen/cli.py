@@ -216,6 +216,42 @@ def list_operators(specs: tuple[Path, ...]) -> None:
         click.echo(line)
 
 
+@main.command(name="build")
+@click.option(
+    "-p",
+    "--platform",
+    "platforms",
+    multiple=True,
+    type=click.Choice(["host", "mindspore"]),
+    help="host is for torch and NumPy; may be repeated. Everything that is installed without.",
+)
+@click.option(
+    "--backend",
+    default="CPU",
+    show_default=True,
+    type=click.Choice(["CPU", "Ascend"]),
+    help="What MindSpore's kernels run on.",
+)
+@click.option("--again", is_flag=True, help="Compile also what is there already.")
+@click.option("--clean", is_flag=True, help="Remove everything that has been compiled, and compile nothing.")
+def build_kernels(platforms: tuple[str, ...], backend: str, again: bool, clean: bool) -> None:
+    """Compile the kernels of the installed operator libraries into $HPGEN_CACHE_DIR or the user's cache folder.
+
+    A run compiles them by itself when it needs them; this does it ahead: once, or into an image.
+    """
+    from .build_command import build, remove
+    from .folder_lock import OutputError
+
+    try:
+        if clean:
+            remove()
+        else:
+            build(platforms, backend, again)
+    except OutputError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(USAGE)
+
+
 def show(error: SpecError, form: str = "text") -> int:
     """Print every finding; the exit code. What programs read goes to standard output."""
     from .report import report

@@ -40,7 +40,8 @@ def compiler_identity(path: str) -> str:
     try:
         version = subprocess.run([path, "--version"], capture_output=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentFault(f"the C++ compiler {path} does not run: {error}; {REFERENCE_INSTEAD}") from None
+        reason = str(error).rstrip(".")
+        raise EnvironmentFault(f"the C++ compiler {path} does not run ({reason}); {REFERENCE_INSTEAD}") from None
     return hashlib.sha256(version + os.fsencode(os.path.realpath(path))).hexdigest()[:12]
 
 
@@ -86,6 +87,7 @@ def _started(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[byte
         stdin=subprocess.DEVNULL,
         cwd=Path(output.name).parent,
         start_new_session=True,
+        env={**os.environ, "LC_ALL": "C"},  # errors in plain ASCII
     )
 
 

@@ -51,18 +51,18 @@ def native_module(of_library: OperatorLibrary, flavour: Flavour) -> ModuleType:
 
 
 def _loaded(native: NativeLibrary) -> ModuleType:
-    path = native.find() or native.build()
-    try:
-        return _imported(native.module, str(path))
-    except ImportError as error:  # made on another machine, or for another build of the framework
-        print(f"hyper_parallel: {path} cannot be loaded ({error}); it is compiled again", file=sys.stderr, flush=True)
+    found = native.find()
+    if found:
+        try:
+            return _imported(native.module, str(found))
+        except ImportError as error:  # made on another machine, or for another build of the framework
+            print(f"hyper_parallel: compiled again, since it cannot be loaded: {error}", file=sys.stderr, flush=True)
     path = native.build(again=True)
     try:
         return _imported(native.module, str(path))
     except ImportError as error:
-        raise KernelBuildError(
-            f"{path} has been compiled but cannot be loaded: {error}; {REFERENCE_INSTEAD}"
-        ) from error
+        message = f"the kernels have been compiled but cannot be loaded: {error}; {REFERENCE_INSTEAD}"
+        raise KernelBuildError(message) from error
 
 
 def _imported(name: str, path: str) -> ModuleType:

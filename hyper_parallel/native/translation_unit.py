@@ -65,6 +65,12 @@ def unit_of(of_library: OperatorLibrary) -> TranslationUnit:
     return TranslationUnit(of_library.title, sources, tuple(dict.fromkeys([*own, shared_sources()])))
 
 
+def units() -> list[TranslationUnit]:
+    """The translation units of all libraries that have operators with kernels."""
+    found = [unit_of(each) for each in library.catalogue().libraries]
+    return [unit for unit in found if unit.sources]
+
+
 def shared_sources() -> Path:
     """The folder that has `csrc/`. EnvironmentFault if the package was installed without it."""
     folder = folder_of_package("hpgen.csrc")
