@@ -145,7 +145,7 @@ def test_those_who_waited_fail_with_the_build(folder: Path) -> None:
 
 
 def test_a_compiler_error_shows_the_first_error_and_the_log(folder: Path) -> None:
-    native = small_library(folder, extra="".join(f"int x{i} = nonsense{i};\n" for i in range(3000)))
+    native = small_library(folder, extra="".join(f"int x{i} = nonsense{i};\n" for i in range(200)))
     with pytest.raises(KernelBuildError) as raised:
         native.build()
     lines = str(raised.value).splitlines()
@@ -153,7 +153,7 @@ def test_a_compiler_error_shows_the_first_error_and_the_log(folder: Path) -> Non
     assert "error: 'nonsense0' undeclared" in lines[1]
     assert len(lines) <= 5
     log = Path(lines[-1].removeprefix("The whole log: "))
-    assert log.read_text().count("error:") == 3000
+    assert log.read_text().count("error:") == 200
     assert native.find() is None
     assert not list(native.folder.glob(f"{WORK}*"))
 
@@ -187,8 +187,10 @@ def test_a_build_that_takes_too_long_is_ended_with_all_it_started(
     native = small_library(folder, f"sleep 600 & echo $! > {child}; sleep 600")
     with pytest.raises(KernelBuildError, match="has not ended within"):
         native.build()
-    assert not is_running(int(child.read_text()))
-    assert not is_running(int(native.flavour.counter.read_text()))
+    deadline = time.monotonic() + 10
+    while any(is_running(int(path.read_text())) for path in (child, native.flavour.counter)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("damage", ["half", "empty", "gone", "index"])
