@@ -206,9 +206,7 @@ class OperatorRunner : public ms::pynative::PyboostRunner {
   // For an operator that has no host kernel.
   template <typename... Args>
   [[noreturn]] void RefuseHostLaunch(const std::string& kernel, const Args&...) {
-    MS_EXCEPTION(mindspore::RuntimeError) << op_name() << " has no kernel for the CPU, only " << kernel
-                                          << " for Ascend: name one in its spec (kernel: cpu:), or set "
-                                          << "HYPER_PARALLEL_KERNELS=reference to compute with its NumPy reference.";
+    MS_EXCEPTION(mindspore::RuntimeError) << op_name() << " has no kernel for the CPU, only " << kernel << " for Ascend.";
   }
 
   // Runs a kernel of csrc/cpu. Call it once per runner.

@@ -36,6 +36,11 @@ class Flavour(ABC):
 
     name: ClassVar[str]
 
+    @property
+    def is_host(self) -> bool:
+        """Whether its kernels are those of `csrc/cpu`."""
+        return True
+
     @abstractmethod
     def fingerprint(self) -> tuple[str, ...]:
         """What the result depends on besides the sources and the compiler."""
@@ -98,6 +103,10 @@ class MindSporeFlavour(Flavour):
 
     backend: str = "CPU"
     name: ClassVar[str] = "mindspore"
+
+    @property
+    def is_host(self) -> bool:
+        return self.backend == "CPU"
 
     def fingerprint(self) -> tuple[str, ...]:
         return (

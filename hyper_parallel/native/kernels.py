@@ -32,6 +32,11 @@ def native_kernel(kernel: str, flavour: Flavour) -> Callable[..., tuple[Any, ...
         KernelBuildError: If it cannot be compiled or loaded.
     """
     entry = library.entry_of_kernel(kernel)
+    if flavour.is_host and not entry.cpu_headers:  # before a minute is spent on compiling others
+        raise KernelBuildError(
+            f"{kernel} has no kernel for the CPU, only one for Ascend: name one in its spec (kernel: cpu:), or "
+            f"{REFERENCE_INSTEAD}"
+        )
     module = native_module(entry.library, flavour)
     found: Callable[..., tuple[Any, ...]] | None = getattr(module, kernel, None)
     if found is None:

@@ -20,6 +20,7 @@ import numpy as np
 from hyper_parallel import DeviceMesh, DTensor, Layout, custom_ops, get_platform, init_device_mesh
 from hyper_parallel.core.shard.gradients import reduce_gradient
 from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
+from hyper_parallel.native.kernel_choice import REFERENCE, uses_reference
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 AXIS_NAMES = ("dp", "tp")
@@ -228,8 +229,15 @@ def on_rank(call: Call, case: Case, factor: float = 1.0, framework: Framework = 
 
 
 def close(given: Any, expected: Any, what: str) -> None:
-    """Equal but for the order in which float64 sums are taken: a batch of another size, a sum over ranks."""
+    """Equal but for the order in which float64 sums are taken: a batch of another size, a sum over ranks.
+
+    Compiled kernels give some outputs in float32 where the references keep the precision of their inputs.
+    """
     assert np.shape(given) == np.shape(expected), what
+    if not uses_reference(REFERENCE):
+        scale = np.max(np.abs(expected), initial=1.0, where=np.isfinite(expected))
+        np.testing.assert_allclose(given, expected, rtol=1e-6, atol=1e-6 * scale, err_msg=what)
+        return
     assert np.asarray(given).dtype == np.asarray(expected).dtype, what
     np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-12, err_msg=what)
 
