@@ -10,7 +10,10 @@ CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h generated/*/*.cc docs/*/*/gene
 WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' \
 	|| { echo "left out: there is no MindSpore for this Python"; exit 0; };
 
-.PHONY: help ops check diff test test-slow test-all lint format benchmark clean
+# In front of a test run on compiled kernels.
+NATIVE := HYPER_PARALLEL_KERNELS=native
+
+.PHONY: help ops check diff kernels test test-slow test-native test-all lint format benchmark clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +41,9 @@ check: $(VENV)/base.done ## fail if generated/ is not what specs/ give
 diff: $(VENV)/base.done ## what regenerating would change
 	$(BIN)/hpgen ops specs/ --diff
 
+kernels: $(VENV)/test.done ## compile the kernels for torch, NumPy and MindSpore: hpgen build
+	$(BIN)/hpgen build
+
 test: $(VENV)/test.done ## set up and run the quick tests, on NumPy, torch and MindSpore
 	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m 'not slow' tests
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m 'not slow' tests/torch
@@ -48,7 +54,12 @@ test-slow: $(VENV)/test.done ## the slow tests alone
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m slow tests/torch
 	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m slow tests/mindspore
 
-test-all: test test-slow ## quick and slow tests
+test-native: kernels ## the operators on compiled kernels, on NumPy, torch and MindSpore
+	$(NATIVE) HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) tests/native_kernels
+	$(NATIVE) HYPER_PARALLEL_PLATFORM=torch $(PYTEST) tests/torch/native_kernels
+	$(WITH_MINDSPORE) $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) tests/mindspore/native_kernels tests/mindspore/st
+
+test-all: test test-slow test-native ## quick and slow tests, and those on compiled kernels
 
 lint: $(VENV)/test.done ## formatters, linters and types
 	$(BIN)/ruff format --check .

@@ -45,6 +45,11 @@ def compiler_identity(path: str) -> str:
     return hashlib.sha256(version + os.fsencode(os.path.realpath(path))).hexdigest()[:12]
 
 
+def search_path() -> str:
+    """Where programs are looked for: also beside Python, where pip puts ninja whether or not that is on the PATH."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
+
+
 def needed_compiler() -> str:
     """The compiler's path. EnvironmentFault if there is none."""
     found = compiler()
@@ -87,7 +92,7 @@ def _started(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[byte
         stdin=subprocess.DEVNULL,
         cwd=Path(output.name).parent,
         start_new_session=True,
-        env={**os.environ, "LC_ALL": "C"},  # errors in plain ASCII
+        env={**os.environ, "LC_ALL": "C", "PATH": search_path()},  # errors in plain ASCII
     )
 
 

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
-from hyper_parallel.native.compiler import needed_compiler
+from hyper_parallel.native.compiler import needed_compiler, search_path
 from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault
 from hyper_parallel.native.translation_unit import shared_sources
 
@@ -120,9 +120,9 @@ class MindSporeFlavour(Flavour):
 
     def command(self, source: Path, includes: tuple[Path, ...], module: str) -> list[str]:
         needed_compiler()
-        if shutil.which("ninja") is None:
+        if shutil.which("ninja", path=search_path()) is None:
             raise EnvironmentFault(
-                f"MindSpore builds with ninja, which is not on the PATH: pip install ninja, or {REFERENCE_INSTEAD}"
+                f"MindSpore builds with ninja, which is not installed: pip install ninja, or {REFERENCE_INSTEAD}"
             )
         wanted = {
             "name": module,
