@@ -115,7 +115,7 @@ def test_the_guide_shows_the_files_of_the_example() -> None:
 
 def test_the_guide_s_python_runs(tmp_path: Path) -> None:
     install(tmp_path)
-    assert run_with(tmp_path, script="\n".join(blocks("python"))) == ""
+    assert "The operator library 'acme' (acme-ops 1.0.0)" in run_with(tmp_path, script="\n".join(blocks("python")))
 
 
 def test_the_guide_s_error_is_the_one_that_is_raised() -> None:

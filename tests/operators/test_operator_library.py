@@ -8,6 +8,8 @@ Each script runs in a process of its own, since libraries are looked for once.
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -175,9 +177,6 @@ except ValueError as error:
 def test_its_files_pass_the_linters_as_they_stand(tmp_path: Path) -> None:
     """With no configuration but the lines' length."""
     pytest.importorskip("ruff")
-    import subprocess
-    import sys
-
     package = install(tmp_path)
     shutil.copy(EXAMPLE / "pyproject.toml", tmp_path)
     for command in (["check", "--line-length=120"], ["format", "--check", "--line-length=120"]):
