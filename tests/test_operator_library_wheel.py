@@ -77,7 +77,8 @@ def test_installed_called_and_removed(tmp_path: Path) -> None:
     assert run(python, "-c", ON_NUMPY) == "right\n"
     run(python, "-c", "\n".join(blocks("python")))
     if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
-        assert run(python, "-c", ON_TORCH, HYPER_PARALLEL_PLATFORM="torch") == "right\n"
+        variables = {"HYPER_PARALLEL_KERNELS": "reference", "HYPER_PARALLEL_PLATFORM": "torch"}
+        assert run(python, "-c", ON_TORCH, **variables) == "right\n"
     run(python, "-m", "mypy", "--strict", f"--cache-dir={tmp_path / 'types'}", "-p", "acme_ops")
 
     run(*pip, "uninstall", "--quiet", "--yes", "acme-ops")
