@@ -7,11 +7,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-import threading
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-
-_lock = threading.RLock()
 
 
 def folder_of_package(package: str) -> Path | None:
@@ -20,17 +17,18 @@ def folder_of_package(package: str) -> Path | None:
     None of its code is run, nor that of the packages around it, unless they alone know where it lies.
     """
     top, *rest = package.split(".")
-    for location in _locations(top):
+    for location in locations(top):
         folder = Path(location, *rest)
         if folder.is_dir():
             return folder
     if rest:
         # Editable installs and mapped packages: a parent's finder, or its __path__, leads elsewhere.
-        return next((Path(location) for location in _locations(package) if Path(location).is_dir()), None)
+        return next((Path(location) for location in locations(package) if Path(location).is_dir()), None)
     return None
 
 
-def _locations(package: str) -> list[str]:
+def locations(package: str) -> list[str]:
+    """The folders in which Python finds a package, after it has imported the packages around it; none without one."""
     try:
         spec = importlib.util.find_spec(package)
     except ModuleNotFoundError:
@@ -46,10 +44,18 @@ def package_of_folder(folder: Path) -> str:
     own = _own_name(folder)
     if own and (found := folder_of_package(own)) is not None and found.resolve() == folder.resolve():
         return own
-    name = f"hyper_parallel_ops_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]}"
-    with _lock:
-        if name not in sys.modules:
-            _import_folder(name, folder)
+    if "." in folder.resolve().name:  # no name of a module: its own __init__.py is not run then
+        return _namespace(folder)
+    return f"{_namespace(folder.resolve().parent)}.{folder.resolve().name}"
+
+
+def _namespace(folder: Path) -> str:
+    """A package made of nothing but a folder; what lies in it is imported by Python itself, which knows threads."""
+    where = str(folder.resolve())
+    name = f"hyper_parallel_ops_{hashlib.sha256(where.encode()).hexdigest()[:16]}"
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [where]
+    sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
     return name
 
 
@@ -62,23 +68,3 @@ def _own_name(folder: Path) -> str:
         where = where.parent
     on_path = any(Path(entry or ".").resolve() == where for entry in sys.path)
     return ".".join(parts) if on_path else ""
-
-
-def _import_folder(name: str, folder: Path) -> None:
-    init = folder / "__init__.py"
-    spec: ModuleSpec | None
-    if init.is_file():
-        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
-    else:
-        spec = ModuleSpec(name, None, is_package=True)
-        spec.submodule_search_locations = [str(folder)]
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    if spec.loader is None:
-        return
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise

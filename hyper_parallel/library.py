@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,9 +96,7 @@ class Catalogue:
                 raise ValueError(self.clashes[name])
 
 
-_lock = threading.RLock()
-
-
+@functools.cache
 def catalogue() -> Catalogue:
     """Every operator of the process, read on the first call.
 
@@ -107,12 +104,6 @@ def catalogue() -> Catalogue:
         ValueError: If a library that an environment variable names cannot be read, or clashes with another one.
         FileNotFoundError: If the variable names a folder that is missing.
     """
-    with _lock:
-        return _catalogue()
-
-
-@functools.cache
-def _catalogue() -> Catalogue:
     libraries = find_libraries()
     usable, faults = [], list(libraries.faults)
     operators: dict[str, OperatorEntry] = {}

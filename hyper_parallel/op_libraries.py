@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hyper_parallel.folder_packages import folder_of_package, package_of_folder
+from hyper_parallel.folder_packages import folder_of_package, locations, package_of_folder
 
 GROUP = "hyper_parallel.op_libraries"
 YAML_DIR = "HYPER_PARALLEL_OPS_YAML_DIR"
@@ -63,6 +63,8 @@ class OperatorLibrary:
     @property
     def remedy(self) -> str:
         """How to be without the library."""
+        if self.is_built_in:
+            return "install hpgen again"
         if self.is_installed:
             return f"uninstall {self.distribution}"
         return f"take its folder out of {YAML_DIR}"
@@ -178,10 +180,10 @@ def find_libraries() -> Libraries:
 
 
 def _built_in() -> OperatorLibrary:
-    folder = folder_of_package(BUILT_IN)
-    if folder is None:
-        raise ModuleNotFoundError(f"there is no {BUILT_IN}: install hpgen, or run 'make ops'", name=BUILT_IN)
-    return OperatorLibrary("The built-in operator library", folder, BUILT_IN)
+    folders = locations(BUILT_IN)
+    if not folders:
+        raise ModuleNotFoundError(f"There is no {BUILT_IN}: install hpgen again.", name=BUILT_IN)
+    return OperatorLibrary("The built-in operator library", Path(folders[0]), BUILT_IN)
 
 
 def _installed(faults: list[str]) -> Iterator[OperatorLibrary]:

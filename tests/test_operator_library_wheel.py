@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from hyper_parallel.op_libraries import OperatorLibrary, clash
 from tests.generator.spec_texts import tree
-from tests.operator_library import EXAMPLE, ON_NUMPY, ON_TORCH, OP
+from tests.operator_library import EXAMPLE, ON_NUMPY, ON_TORCH, OP, install, run_with
 from tests.wheels import ROOT, build_wheel, empty_environment, hpgen_wheel, outside_variables
 
 GUIDE = (ROOT / "docs" / "operator_library.md").read_text(encoding="utf-8")
@@ -76,7 +77,8 @@ def test_installed_called_and_removed(tmp_path: Path) -> None:
     assert run(python, "-c", ON_NUMPY) == "right\n"
     run(python, "-c", "\n".join(blocks("python")))
     if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
-        assert run(python, "-c", ON_TORCH, HYPER_PARALLEL_PLATFORM="torch") == "right\n"
+        variables = {"HYPER_PARALLEL_KERNELS": "reference", "HYPER_PARALLEL_PLATFORM": "torch"}
+        assert run(python, "-c", ON_TORCH, **variables) == "right\n"
     run(python, "-m", "mypy", "--strict", f"--cache-dir={tmp_path / 'types'}", "-p", "acme_ops")
 
     run(*pip, "uninstall", "--quiet", "--yes", "acme-ops")
@@ -110,3 +112,17 @@ def test_the_guide_shows_the_files_of_the_example() -> None:
     assert listed - there == {"acme_ops/generated/"}
     missing = {path for path in there - listed if not path.startswith("acme_ops/generated/")}
     assert {path for path in missing if "__pycache__" not in path} == set()
+
+
+def test_the_guide_s_python_runs(tmp_path: Path) -> None:
+    install(tmp_path)
+    assert "The operator library 'acme' (acme-ops 1.0.0)" in run_with(tmp_path, script="\n".join(blocks("python")))
+
+
+def test_the_guide_s_error_is_the_one_that_is_raised() -> None:
+    (shown,) = [" ".join(block.split()) for block in blocks("text") if block.startswith("ValueError")]
+    libraries = [
+        OperatorLibrary(name, Path(name), f"{name}_ops.generated", f"{name}-ops") for name in ("acme", "other")
+    ]
+    files = [Path(folder, OP, f"{OP}_ops.yaml") for folder in ("/a", "/b")]
+    assert shown == f"ValueError: {clash(f'operator {OP}', (files[0], files[1]), (libraries[0], libraries[1]))}"

@@ -8,6 +8,8 @@ Each script runs in a process of its own, since libraries are looked for once.
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -175,9 +177,6 @@ except ValueError as error:
 def test_its_files_pass_the_linters_as_they_stand(tmp_path: Path) -> None:
     """With no configuration but the lines' length."""
     pytest.importorskip("ruff")
-    import subprocess
-    import sys
-
     package = install(tmp_path)
     shutil.copy(EXAMPLE / "pyproject.toml", tmp_path)
     for command in (["check", "--line-length=120"], ["format", "--check", "--line-length=120"]):
@@ -192,3 +191,24 @@ def test_generating_anywhere_gives_the_same_bytes(tmp_path: Path) -> None:
     shutil.rmtree(package / "generated")
     assert hpgen("ops", package / "specs", "-o", package / "generated", cwd=tmp_path).returncode == 0
     assert tree(package / "generated") == before
+
+
+def test_a_folder_whose_name_is_none_of_a_module(tmp_path: Path) -> None:
+    package = install(tmp_path)
+    folder = package / "generated-1.0"
+    (package / "generated").rename(folder)
+    assert run_with(script=ON_NUMPY, **{YAML_DIR: folder}) == "right\n"
+
+
+def test_many_threads_ask_at_once(tmp_path: Path) -> None:
+    package = install(tmp_path)
+    script = f"""
+import numpy as np
+from hyper_parallel import custom_ops
+from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
+
+ones = np.ones((2, 3))
+assert all((out == 1.5).all() for out in run_ranks(lambda: custom_ops.{OP}(ones, ones, np.zeros(3)), 32))
+"""
+    run_with(tmp_path, script=script)
+    run_with(script=script, **{YAML_DIR: package / "generated"})
