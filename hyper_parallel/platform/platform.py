@@ -76,6 +76,9 @@ class Platform(ABC):
         """Return the function, kept out of what the framework's compiler traces: it runs as it is."""
         return function
 
+    def prepare_function(self, function: type) -> None:  # noqa: B027 - most have nothing to do
+        """Called once with the class of every DFunction, as soon as there is one."""
+
     def described(self, tensor: Any) -> tuple[Any, ...]:
         """Return what tells plain tensors of one shape apart, apart from their values: the dtype, and the device."""
         return (tensor.dtype,)

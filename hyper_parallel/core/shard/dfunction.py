@@ -83,6 +83,7 @@ class DFunction(get_platform().Function):  # type: ignore[misc]
         backward = cls.__dict__.get("backward")
         if isinstance(backward, staticmethod):
             cls.backward = staticmethod(_counted(cls, backward.__func__))
+        get_platform().prepare_function(cls)
 
     @classmethod
     @get_platform().uncompiled

@@ -11,6 +11,7 @@ import mindspore as ms
 from mindspore import mint
 
 from hyper_parallel.platform.dtensor_base import NoArray
+from hyper_parallel.platform.mindspore.graph_mode import check_not_traced, refusal
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
 from hyper_parallel.platform.mindspore.native_operator import native_call
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.tensor_spec import TensorSpec
 
 Self = TypeVar("Self", bound="MindSporeDTensorBase")
+_IN_GRAPH_MODE = refusal("take", "a DTensor, nor what works on one")
 
 
 class MindSporeDTensorBase(NoArray, ms.Tensor):  # type: ignore[misc]
@@ -54,13 +56,20 @@ class MindSporeDTensorBase(NoArray, ms.Tensor):  # type: ignore[misc]
         return result
 
     @property
+    def __ms_mutable__(self) -> NoReturn:
+        # What MindSpore asks of each argument of a function that it compiles.
+        raise RuntimeError(_IN_GRAPH_MODE)
+
+    @property
     def _local(self) -> Any:
+        check_not_traced(_IN_GRAPH_MODE)
         return ms.Tensor._make_subclass(ms.Tensor, self) if self._parameter is None else self._parameter
 
     def __fallback__(self, func: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         # Imported here: the dispatcher needs the DTensor, whose base this is.
         from hyper_parallel.core.shard._op_dispatch import _OP_DISPATCHER
 
+        check_not_traced(_IN_GRAPH_MODE)
         operator, arguments = native_call(func, args)
         return _OP_DISPATCHER.dispatch(operator, arguments, kwargs or {})
 

@@ -14,6 +14,7 @@ from mindspore import mint, ops
 from hyper_parallel.platform.mindspore import collectives
 from hyper_parallel.platform.mindspore.dtensor_base import MindSporeDTensorBase
 from hyper_parallel.platform.mindspore.function import Function
+from hyper_parallel.platform.mindspore.graph_mode import refuse_graph_mode
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
 from hyper_parallel.platform.platform import Platform
 
@@ -38,6 +39,9 @@ class MindSporePlatform(Platform):
 
     def dtype_name(self, value: Any) -> str:
         return str(value.dtype).lower()  # "BFloat16"
+
+    def prepare_function(self, function: type) -> None:
+        refuse_graph_mode(function)
 
     def is_on_host(self, tensor: Any) -> bool:  # noqa: ARG002 - operators run on one device, wherever a tensor was made
         return self._target == "CPU"
