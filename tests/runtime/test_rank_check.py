@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from differing_ranks import CASES, EQUAL, LONE, check_compared, check_found_in_the_collective, errors
 
 from hyper_parallel import DTensor, Replicate, Shard, custom_ops, init_device_mesh
 from hyper_parallel.core.shard import rank_check
-from hyper_parallel.core.shard._op_dispatch import _OP_DISPATCHER
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 LSE = custom_ops.npu_dense_lightning_indexer_softmax_lse
@@ -20,7 +20,7 @@ LSE = custom_ops.npu_dense_lightning_indexer_softmax_lse
 
 @pytest.fixture(autouse=True)
 def compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_OP_DISPATCHER, "compares_ranks", True)
+    monkeypatch.setattr(rank_check.RANK_CHECK, "enabled", True)
 
 
 def on_ranks(shape: tuple[int, ...], change: Callable[[int], dict[str, Any]]) -> list[str]:
@@ -85,3 +85,22 @@ def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rank_check.VARIABLE, "maybe")
     with pytest.raises(ValueError, match="HYPER_PARALLEL_CHECK_RANKS should be 0 or 1, but got 'maybe'"):
         rank_check.is_wanted()
+
+
+def test_parts_that_do_not_belong_together_are_listed() -> None:
+    check_compared(run_ranks(errors, 2, (*CASES, LONE), timeout=20))
+
+
+def test_parts_that_belong_together_go_through() -> None:
+    assert run_ranks(errors, 2, EQUAL, timeout=20) == [[("", "")] * len(EQUAL)] * 2
+
+
+def test_without_the_check_the_collective_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_check.RANK_CHECK, "enabled", False)
+    check_found_in_the_collective(run_ranks(errors, 2, CASES, timeout=20))
+
+
+def test_off_nothing_is_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_check.RANK_CHECK, "enabled", False)
+    monkeypatch.setattr(rank_check, "gathered", lambda *_: pytest.fail("the ranks were compared"))
+    assert run_ranks(errors, 2, EQUAL, timeout=20) == [[("", "")] * len(EQUAL)] * 2

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_types import Placement, Replicate
+from hyper_parallel.core.shard.rank_check import RANK_CHECK, compare_tensors
 from hyper_parallel.platform import get_platform
 
 if TYPE_CHECKING:
@@ -108,13 +109,18 @@ class DTensor(DTensorBase):
         way back, the gradient of a replicated tensor is taken to be the same on every rank.
 
         Raises:
-            ValueError: another mesh, placements that do not fit, or a dimension that cannot be cut evenly.
+            ValueError: another mesh, placements that do not fit, or a dimension that cannot be cut evenly; on the host
+                also ranks whose parts differ in shape or dtype.
+            RuntimeError: another rank has failed or not come; with ``HYPER_PARALLEL_CHECK_RANKS=1``, ranks whose parts
+                or layouts differ.
         """
         from hyper_parallel.core.dtensor.redistribute import redistribute_local
 
         if mesh is not self.device_mesh:
             raise ValueError(f"a DTensor stays on its mesh {self.device_mesh}, but got {mesh!r}")
         target = Layout.from_placements(mesh, placements, self.ndim)
+        if RANK_CHECK.enabled:  # also where this rank has nothing to do: another one may have
+            compare_tensors("redistribute", self._local, self._layout, target)
         if target is self._layout:
             return self
         target.get_local_shape(self.shape)

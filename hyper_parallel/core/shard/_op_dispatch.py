@@ -24,7 +24,7 @@ from hyper_parallel.core.dtensor.tensor_spec import tensor_spec
 from hyper_parallel.core.shard.dispatch_switch import _SWITCH
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp, typed
 from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
-from hyper_parallel.core.shard.rank_check import compare_ranks, is_wanted
+from hyper_parallel.core.shard.rank_check import RANK_CHECK, compare_ranks
 from hyper_parallel.platform import get_platform
 
 from_layout = DTensor.from_layout
@@ -63,7 +63,6 @@ class OpDispatcher:
         self._plans: OrderedDict[Any, Plan] = OrderedDict()
         self._lock = threading.Lock()
         self._version = REGISTRY.version
-        self.compares_ranks = is_wanted()
 
     def dispatch(self, op_call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run `op_call` on the local tensors of its arguments and wrap what comes out.
@@ -85,7 +84,7 @@ class OpDispatcher:
             self.forget()
         known = self._operators.get(op_call) or self._operator(op_call)
         op = known.op
-        if self.compares_ranks:
+        if RANK_CHECK.enabled:
             compare_ranks(op.op_name, op.rule.arguments if op.rule else (), args, kwargs)
         if not known.is_keyed:
             local_args, local_kwargs, cache_values = op.preprocess(args, kwargs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.rank_check import RANK_CHECK, compare_tensors
 from hyper_parallel.platform import get_platform
 
 
@@ -21,8 +22,11 @@ def reduce_gradient(gradient: Any, layout: Layout) -> Any:
         The local gradient, whole on those axes: the same on every rank along them.
 
     Raises:
-        RuntimeError: If another rank failed or did not answer in time.
+        RuntimeError: If another rank failed or did not answer in time; with `HYPER_PARALLEL_CHECK_RANKS=1`, if the
+            ranks do not reduce the same.
     """
+    if RANK_CHECK.enabled:
+        compare_tensors("reduce_gradient", gradient, layout)
     for axis, op in enumerate(layout.partial):
         if op is not None:
             gradient = get_platform().all_reduce(gradient, op, layout.mesh, axis)

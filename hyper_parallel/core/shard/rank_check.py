@@ -1,10 +1,11 @@
 # Copyright 2026 The hpgen authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all ranks of a mesh are about to make the same call: `HYPER_PARALLEL_CHECK_RANKS=1`.
+"""Whether all ranks of a mesh are about to do the same: `HYPER_PARALLEL_CHECK_RANKS=1`.
 
 Ranks that call different operators, or one operator with different layouts or attributes, compute nonsense or wait for
-each other in a collective. With the check they say so, all of them, before anything is launched. It takes a collective
-for each call, so it is meant for finding faults. Document lengths are not compared: each group has its own.
+each other in a collective; so do ranks whose parts of one tensor have different shapes, of which each sees only its
+own. With the check they say so, all of them, before anything is launched. It takes a collective for each call, so it is
+meant for finding faults. Document lengths are not compared: each group has its own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.platform import get_platform
+
+if TYPE_CHECKING:
+    from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+    from hyper_parallel.core.dtensor.layout import Layout
 
 VARIABLE = "HYPER_PARALLEL_CHECK_RANKS"
 TEXT_BYTES = 2048
@@ -31,6 +35,18 @@ def is_wanted() -> bool:
     return word in ("1", "true")
 
 
+class _RankCheck:
+    """Whether ranks are compared."""
+
+    __slots__ = ("enabled",)
+
+    def __init__(self) -> None:
+        self.enabled = is_wanted()
+
+
+RANK_CHECK = _RankCheck()
+
+
 def compare_ranks(op: str, parameters: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Compare a call with those of the other ranks of its mesh. `parameters` are the names of positional arguments.
 
@@ -39,21 +55,36 @@ def compare_ranks(op: str, parameters: Sequence[str], args: Sequence[Any], kwarg
     """
     positions = [*parameters, *(f"argument {index}" for index in range(len(parameters), len(args)))]
     call = [*zip(positions, args, strict=False), *kwargs.items()]
-    first = next((value for _, value in call if isinstance(value, DTensor)), None)
+    first = next((value for _, value in call if _is_dtensor(value)), None)
     if first is None:
         return
     text = f"{op}({', '.join(f'{name}={described(value)}' for name, value in call)})"
+    compare_texts(op, text, first.to_local(), first.device_mesh)
+
+
+def compare_tensors(what: str, local: Any, layout: Layout, target: Layout | None = None) -> None:
+    """Compare what the ranks of a mesh hold of one tensor, and the layout that it is to take.
+
+    Raises:
+        RuntimeError: If layouts, local shapes or dtypes differ; on every rank, with what each of them has.
+    """
+    text = described_part(layout, local) + (f" to {target!r}" if target is not None else "")
+    compare_texts(what, f"{what}({text})", local, layout.mesh)
+
+
+def compare_texts(what: str, text: str, like: Any, mesh: DeviceMesh) -> None:
+    """Raise RuntimeError on every rank of the mesh if they do not all come with the same text."""
     digest = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
     words = [digest >> (WORD_BITS * index) & (1 << WORD_BITS) - 1 for index in range(4)]
-    if len({tuple(found) for found in gathered(words, first)}) == 1:
+    if len({tuple(found) for found in gathered(words, like, mesh)}) == 1:
         return
     data = text.encode()[:TEXT_BYTES].ljust(TEXT_BYTES)
-    texts = [bytes(found).decode(errors="replace").rstrip() for found in gathered(list(data), first)]
+    texts = [bytes(found).decode(errors="replace").rstrip() for found in gathered(list(data), like, mesh)]
     calls: dict[str, list[int]] = {}
-    for rank, found in zip(first.device_mesh.rank_list, texts, strict=True):
+    for rank, found in zip(mesh.rank_list, texts, strict=True):
         calls.setdefault(found, []).append(rank)
     listed = "".join(f"\n  {ranks_word(ranks)}: {found}" for found, ranks in calls.items())
-    raise RuntimeError(f"For {op}, the ranks of {first.device_mesh} do not make the same call:{listed}")
+    raise RuntimeError(f"For {what}, the ranks of {mesh} do not make the same call:{listed}")
 
 
 def ranks_word(ranks: list[int]) -> str:
@@ -62,18 +93,26 @@ def ranks_word(ranks: list[int]) -> str:
 
 def described(value: Any) -> str:
     """An argument as far as it must be the same on every rank."""
-    if isinstance(value, DTensor):
-        return f"{value.layout!r} {tuple(value.local_shape)} {get_platform().dtype_name(value)}"
+    if _is_dtensor(value):
+        return described_part(value.layout, value.to_local())
     if value is None or isinstance(value, str | int | float | bool):
         return f"{value!r}"
     return f"a {type(value).__name__}"
 
 
-def gathered(numbers: list[int], like: DTensor) -> list[list[int]]:
-    """The numbers of every rank of the tensor's mesh, in the order of its ranks."""
-    platform, mesh = get_platform(), like.device_mesh
-    found = platform.integer_tensor(numbers, "int32", like.to_local())
+def described_part(layout: Layout, local: Any) -> str:
+    return f"{layout!r} {tuple(local.shape)} {get_platform().dtype_name(local)}"
+
+
+def gathered(numbers: list[int], like: Any, mesh: DeviceMesh) -> list[list[int]]:
+    """The numbers of every rank of the mesh, in the order of its ranks, by way of the device of the tensor `like`."""
+    platform = get_platform()
+    found = platform.integer_tensor(numbers, "int32", like)
     for axis in reversed(range(mesh.ndim)):
         found = platform.all_gather(found, 0, mesh, axis)
     flat = [int(number) for number in platform.host_integers(found)]
     return [flat[start : start + len(numbers)] for start in range(0, len(flat), len(numbers))]
+
+
+def _is_dtensor(value: Any) -> bool:
+    return isinstance(value, get_platform().DTensorBase)  # the DTensor itself asks for comparisons

@@ -21,8 +21,8 @@ from mindspore.mint import distributed
 
 from hyper_parallel.core.dtensor.mesh_geometry import ranks_through
 from hyper_parallel.platform.environment import number_from_environment
-from hyper_parallel.platform.mindspore.function import check_not_recorded
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
+from hyper_parallel.platform.peers import check_agreement, collective_facts
 from hyper_parallel.platform.reduction import reduce_arrays
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _BACKENDS = {"cpu": "mccl", "npu": "hccl"}
 _LAUNCHER = ("MS_ROLE", "MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT")
+_FACTS_BYTES = 256
 _created: set[str] = set()
 
 
@@ -93,7 +94,6 @@ def _create_group(ranks: tuple[int, ...]) -> str:
 
 def all_gather(tensor: Any, dim: int, group: str, ranks: tuple[int, ...]) -> Any:
     """Return the concatenation along ``dim`` of the tensors of ``ranks``, in that order."""
-    check_not_recorded("an all_gather", (tensor,))
     if len(ranks) == 1:
         return tensor
     if GlobalComm.BACKEND == "mccl":
@@ -103,7 +103,6 @@ def all_gather(tensor: Any, dim: int, group: str, ranks: tuple[int, ...]) -> Any
 
 def all_reduce(tensor: Any, op: str, group: str, ranks: tuple[int, ...]) -> Any:
     """Return the elementwise sum, avg, max or min of the tensors of ``ranks``."""
-    check_not_recorded("an all_reduce", (tensor,))
     if len(ranks) == 1:
         return tensor
     if GlobalComm.BACKEND == "mccl":
@@ -131,12 +130,9 @@ def _exchange(tensor: Any, what: str, group: str, ranks: tuple[int, ...]) -> lis
     """Return the arrays of all ranks, in the order of ``ranks``; raise on every rank if they do not match."""
     array = np.ascontiguousarray(to_array(tensor)).reshape(tensor.shape)
     # mccl does not compare sizes: one rank fails, the others go on with what happens to lie in memory.
-    facts = _in_order(_gather_arrays(_facts(array, what), group, len(ranks)), ranks)
-    if any(not np.array_equal(fact, facts[0]) for fact in facts):
-        listed = "; ".join(f"rank {member} {_in_words(fact)}" for member, fact in zip(ranks, facts, strict=True))
-        raise ValueError(
-            f"{what} should be the same call with the same shape and dtype on every rank, but got: {listed}"
-        )
+    own = collective_facts(what, array.shape, array.dtype.name).encode()[:_FACTS_BYTES].ljust(_FACTS_BYTES)
+    found = _in_order(_gather_arrays(np.frombuffer(own, np.int8), group, len(ranks)), ranks)
+    check_agreement(what, ranks, [bytes(fact.view(np.uint8)).decode().rstrip() for fact in found])
     if array.size == 0:
         return [array] * len(ranks)
     parts = _gather_arrays(array.reshape(-1).view(np.int8), group, len(ranks))
@@ -147,14 +143,3 @@ def _gather_arrays(array: Any, group: str, count: int) -> list[Any]:
     parts = [to_tensor(np.zeros_like(array)) for _ in range(count)]
     distributed.all_gather(parts, to_tensor(array), group)
     return [part.asnumpy() for part in parts]
-
-
-def _facts(array: Any, what: str) -> Any:
-    """What has to agree, as bytes of a length that does: the call, the dtype and the shape."""
-    shape = ",".join(str(extent) for extent in array.shape)
-    text = f"{what} of ({shape}) {array.dtype.name}".encode()
-    return np.frombuffer(text.ljust(256)[:256], np.int8)
-
-
-def _in_words(facts: Any) -> str:
-    return bytes(facts.view(np.uint8)).decode().rstrip()

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,9 +15,10 @@ from mindspore import mint, ops
 
 from hyper_parallel.platform.mindspore import collectives
 from hyper_parallel.platform.mindspore.dtensor_base import MindSporeDTensorBase
-from hyper_parallel.platform.mindspore.function import Function
+from hyper_parallel.platform.mindspore.function import Function, check_not_recorded
 from hyper_parallel.platform.mindspore.graph_mode import refuse_graph_mode
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
+from hyper_parallel.platform.peers import among_ranks
 from hyper_parallel.platform.platform import Platform
 
 if TYPE_CHECKING:
@@ -103,7 +106,18 @@ class MindSporePlatform(Platform):
 
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
         self.check_reducible(tensor, op)
-        return collectives.all_reduce(tensor, op, self.get_group(mesh, axis), mesh.get_rank_list_along_axis(axis))
+        with self._collective(f"all_reduce({op})", tensor, mesh, axis) as (group, ranks):
+            return collectives.all_reduce(tensor, op, group, ranks)
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
-        return collectives.all_gather(tensor, dim, self.get_group(mesh, axis), mesh.get_rank_list_along_axis(axis))
+        with self._collective(f"all_gather(dim={dim})", tensor, mesh, axis) as (group, ranks):
+            return collectives.all_gather(tensor, dim, group, ranks)
+
+    @contextmanager
+    def _collective(self, what: str, tensor: Any, mesh: DeviceMesh, axis: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The group and ranks of a collective, which says where it was left alone."""
+        check_not_recorded(f"an {what}", (tensor,))
+        tensor.shape  # noqa: B018 - waits for the tensor, whose failure is not that of another rank
+        group = self.get_group(mesh, axis)
+        with among_ranks(what, mesh, axis, self.name):
+            yield group, mesh.get_rank_list_along_axis(axis)

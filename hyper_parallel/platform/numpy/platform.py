@@ -13,6 +13,7 @@ from autograd.tracer import Box, isbox
 from hyper_parallel.platform.dtensor_base import DTensorBase
 from hyper_parallel.platform.numpy.function import Function
 from hyper_parallel.platform.numpy.virtual_ranks import current_world
+from hyper_parallel.platform.peers import check_agreement, collective_facts
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.reduction import reduce_arrays
 
@@ -97,13 +98,6 @@ def _exchange(tensor: Any, mesh: DeviceMesh, axis: int, what: str) -> list[Any]:
     where = f"{what} over mesh axis {mesh.axis_names[axis]!r}"
     # A copy, since the caller may change its tensor while slower ranks still read.
     brought = world.exchange(ranks, rank, (what, np.array(tensor)), where)
-    facts = [(call, array.shape, array.dtype) for call, array in brought]
-    if any(fact != facts[0] for fact in facts):
-        listed = "; ".join(
-            f"rank {member} {call} of {shape} {dtype}"
-            for member, (call, shape, dtype) in zip(ranks, facts, strict=True)
-        )
-        raise ValueError(
-            f"{where} should be the same call with the same shape and dtype on every rank, but got: {listed}"
-        )
+    facts = [collective_facts(call, array.shape, _dtype_name(array.dtype)) for call, array in brought]
+    check_agreement(where, ranks, facts)
     return [array for _, array in brought]

@@ -17,7 +17,9 @@ import torch.distributed._functional_collectives as functional
 
 from hyper_parallel.core.dtensor.mesh_geometry import parallel_ranks
 from hyper_parallel.platform.environment import number_from_environment
+from hyper_parallel.platform.peers import among_ranks
 from hyper_parallel.platform.platform import Platform
+from hyper_parallel.platform.torch.agreement import check_on_host
 from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
 from hyper_parallel.platform.torch.opaque import opaque
 
@@ -149,8 +151,7 @@ class TorchPlatform(Platform):
 
     def all_reduce(self, tensor: Any, op: str, mesh: DeviceMesh, axis: int) -> Any:
         self.check_reducible(tensor, op)
-        group = self.get_group(mesh, axis)
-        with _among_ranks(f"all_reduce({op})", mesh, axis):
+        with self._collective(f"all_reduce({op})", tensor, mesh, axis) as group:
             if tensor.dtype == torch.bool:  # not every backend reduces bool
                 return _finished(functional.all_reduce(tensor.to(torch.uint8), op, group)).to(torch.bool)
             # An average is a sum divided here: gloo has none of its own.
@@ -158,8 +159,7 @@ class TorchPlatform(Platform):
         return total / mesh.mesh_shape[axis] if op == "avg" else total
 
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
-        group = self.get_group(mesh, axis)
-        with _among_ranks("all_gather", mesh, axis):
+        with self._collective(f"all_gather(dim={dim})", tensor, mesh, axis) as group:
             gathered = _finished(_all_gather(tensor.contiguous(), dim, group))
         ranks = mesh.get_rank_list_along_axis(axis)
         ascending = sorted(ranks)
@@ -171,13 +171,20 @@ class TorchPlatform(Platform):
 
     def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
         ranks = mesh.get_rank_list_along_axis(axis)
-        chunks = tensor.tensor_split(len(ranks), split_dim)
         ascending = sorted(ranks)  # as in a group of torch
-        sent = torch.stack([chunks[ranks.index(rank)] for rank in ascending])
-        group = self.get_group(mesh, axis)
-        with _among_ranks("all_to_all", mesh, axis):
+        with self._collective(f"all_to_all(dim={concat_dim} to {split_dim})", tensor, mesh, axis) as group:
+            chunks = tensor.tensor_split(len(ranks), split_dim)
+            sent = torch.stack([chunks[ranks.index(rank)] for rank in ascending])
             received = _finished(functional.all_to_all_single(sent, None, None, group))
         return torch.cat([received[ascending.index(rank)] for rank in ranks], concat_dim)
+
+    @contextmanager
+    def _collective(self, what: str, tensor: Any, mesh: DeviceMesh, axis: int) -> Iterator[Any]:
+        """The group of a collective, whose ranks agree on it, and which says where it was left alone."""
+        group = self.get_group(mesh, axis)
+        with among_ranks(what, mesh, axis, self.name):
+            check_on_host(what, tensor, group, mesh.get_rank_list_along_axis(axis))
+            yield group
 
 
 @lru_cache(maxsize=512)
@@ -185,18 +192,6 @@ def _is_dtensor_of_torch(kind: type) -> bool:
     # Nobody has one without this module, which need not be loaded for the question.
     own = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return own is not None and issubclass(kind, own)
-
-
-@contextmanager
-def _among_ranks(what: str, mesh: DeviceMesh, axis: int) -> Iterator[None]:
-    """Say in what a rank was left alone: what torch reports is a connection, or a time-out."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"{what} along {mesh.axis_names[axis]} of {mesh} did not come to its end on rank {mesh.rank}: another rank "
-            f"has failed, or makes another call, and says so itself. torch: {error}"
-        ) from error
 
 
 def _finished(pending: Any) -> Any:
