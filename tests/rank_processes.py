@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FAREWELL = 0.1  # seconds in which peers read what this rank has sent last
-GRACE = 3.0  # seconds in which peers of a failed rank may still report their own failure
+GRACE = 3.0
 
 
 class RankError(RuntimeError):
@@ -39,6 +39,7 @@ def run_processes(
     args: tuple[Any, ...],
     timeout: float,
     server: Mapping[str, str] | None = None,
+    grace: float = GRACE,
 ) -> list[Any]:
     """Run a function on as many processes as there are environments and return their results in that order.
 
@@ -49,6 +50,7 @@ def run_processes(
         args: arguments of the function; they and the result are pickled.
         timeout: seconds for everything together, from the start of the processes.
         server: the environment of one more process, through which the ranks find each other and which is not waited for.
+        grace: seconds in which peers of a failed rank may still report their own failure.
 
     Raises:
         RankError: the first rank that failed, with its traceback.
@@ -64,7 +66,7 @@ def run_processes(
             for rank, environment in enumerate(ranks):
                 processes.append(_start(script, folder, str(rank), environment))
                 started.append(processes[-1])
-            _wait(processes, folder, timeout)
+            _wait(processes, folder, timeout, grace)
         finally:
             _kill(started)
         return [pickle.loads(_file(folder, rank, "result").read_bytes()) for rank in range(len(ranks))]
@@ -105,13 +107,13 @@ def _start(script: str, folder: str, rank: str, environment: Mapping[str, str]) 
         )
 
 
-def _wait(processes: list[subprocess.Popen[bytes]], folder: str, timeout: float) -> None:
+def _wait(processes: list[subprocess.Popen[bytes]], folder: str, timeout: float, grace: float) -> None:
     deadline = time.monotonic() + timeout
     failed = False
     while None in (codes := [process.poll() for process in processes]):
         if not failed and any(codes):
             failed = True
-            deadline = min(deadline, time.monotonic() + GRACE)
+            deadline = min(deadline, time.monotonic() + grace)
         if time.monotonic() > deadline:
             if failed:
                 break

@@ -24,6 +24,9 @@ from hyper_parallel.platform.platform import Platform
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 
+# mccl's own words are "AllGather failed".
+_WAITING = "mindspore, which waits MS_CPU_COMM_OP_TIMEOUT seconds for a rank on the CPU"
+
 
 class MindSporePlatform(Platform):
     """Tensors and autograd of MindSpore in PyNative mode, and the ranks of ``mindspore.communication``."""
@@ -119,5 +122,5 @@ class MindSporePlatform(Platform):
         check_not_recorded(f"an {what}", (tensor,))
         tensor.shape  # noqa: B018 - waits for the tensor, whose failure is not that of another rank
         group = self.get_group(mesh, axis)
-        with among_ranks(what, mesh, axis, self.name):
+        with among_ranks(what, mesh, axis, _WAITING):
             yield group, mesh.get_rank_list_along_axis(axis)
