@@ -129,14 +129,6 @@ def test_axes_of_extent_one_have_one_spelling():
     assert layout.get_dim_split_num(0) == 2
 
 
-def test_layouts_of_two_rank_orders_are_never_mixed():
-    one = init_device_mesh("cpu", (2,), init_backend=False)
-    other = init_device_mesh("cpu", (2,), rank_list=(1, 0), init_backend=False)
-    first, second = (Layout.from_placements(mesh, (Shard(0),), 1) for mesh in (one, other))
-    assert first != second
-    assert (first.get_split_id(0), second.get_split_id(0)) == (0, 1)
-
-
 def test_layouts_of_two_threads_are_never_mixed():
     def ranks():
         layout = Layout.from_placements(init_device_mesh("cpu", (4,)), (Shard(0),), 1)

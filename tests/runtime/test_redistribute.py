@@ -112,7 +112,7 @@ def test_ranks_in_another_order():
         check_parts(full, [of_rank[rank][number] for rank in rank_list], target, (2, 2))
 
 
-def test_several_axes_on_one_dimension_keep_a_pending_reduction():
+def test_axes_that_change_their_order_keep_a_pending_reduction():
     def ranks():
         mesh = init_device_mesh("cpu", (2, 2, 2))
         full = np.arange(16.0).reshape(8, 2)
