@@ -140,7 +140,7 @@ def check_ranks_that_differ_are_told():
     for local in (np.ones(3 + rank, np.float32), np.ones(3, np.float32 if rank else np.float64)):
         d = DTensor.from_local(to_tensor(local), world(), (Partial(),))
         with pytest.raises(
-            ValueError, match=r"same shape and dtype on every rank, but got: rank 0 .*\(3\) float.*; rank 1"
+            ValueError, match=r"same shape and dtype on every rank, but got: rank 0 .*\(3,\) float.*; rank 1"
         ):
             d.full_tensor()
     placement = Shard(0) if rank else Partial()

@@ -135,8 +135,8 @@ MUTANTS = (
         "environment variables replace the built-in operators",
         "the folders of the environment are read instead",
         f"{SHARD}/ops/parallel_ops_register.py",
-        "    for folder in package.__path__:\n",
-        "    for folder in () if _folders(YAML_DIR) else package.__path__:\n",
+        "        libraries = catalogue().libraries\n",
+        "        libraries = () if library_folders() else catalogue().libraries\n",
         "test_environment_variables_add_to_the_built_in_operators",
     ),
     Mutant(
