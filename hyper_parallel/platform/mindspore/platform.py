@@ -119,7 +119,7 @@ class MindSporePlatform(Platform):
     @contextmanager
     def _collective(self, what: str, tensor: Any, mesh: DeviceMesh, axis: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The group and ranks of a collective, which says where it was left alone."""
-        check_not_recorded(f"an {what}", (tensor,))
+        check_not_recorded(f"an {what.partition('(')[0]}", (tensor,))
         tensor.shape  # noqa: B018 - waits for the tensor, whose failure is not that of another rank
         group = self.get_group(mesh, axis)
         with among_ranks(what, mesh, axis, _WAITING):
