@@ -145,7 +145,7 @@ def check_ranks_that_differ_are_told():
             d.full_tensor()
     placement = Shard(0) if rank else Partial()
     with pytest.raises(
-        ValueError, match=r"same call .*rank 0 all_reduce\(sum\) of \(4\).*rank 1 all_gather\(dim=0\) of"
+        ValueError, match=r"same call .*rank 0 all_reduce\(sum\) of \(4,\).*rank 1 all_gather\(dim=0\) of"
     ):
         DTensor.from_local(to_tensor(np.ones(4, np.float32)), world(), (placement,)).full_tensor()
 
