@@ -16,7 +16,8 @@ def total(first, second):
 
 
 def gradients(loss, values):
-    return ms.grad(loss, tuple(range(len(values))))(*values)
+    found = ms.grad(loss, tuple(range(len(values))))(*values)
+    return found if isinstance(found, tuple) else (found,)
 
 
 MINDSPORE = Framework(lambda op: getattr(custom_ops, op), to_tensor, to_array, total, gradients)

@@ -39,7 +39,7 @@ class NumpyPlatform(Platform):
     def as_tensor(self, value: Any) -> Any:
         # What a sum over all elements gives is a scalar of NumPy.
         if isinstance(getval(value), np.generic):
-            return anp.reshape(value, ())
+            return anp.array(value)
         return super().as_tensor(value)
 
     def dtype_name(self, value: Any) -> str:
