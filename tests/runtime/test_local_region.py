@@ -4,8 +4,17 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
+import hyper_parallel
+from hyper_parallel import DTensor, Shard, distributed, init_device_mesh, local_region
+from hyper_parallel.distributed._builder.parameters import Parameters
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 from tests.operators.sharded_calls import NUMPY
 from tests.regions.region_calls import CASES
@@ -39,3 +48,55 @@ def test_a_failure_inside_is_the_functions_own():
 @pytest.mark.parametrize("world_size", [2, 4])
 def test_ranks(world_size):
     check_all_ran(run_ranks(run_all, world_size, NUMPY), world_size)
+
+
+def test_where_it_is_imported_from():
+    from hyper_parallel.distributed._builder.local_region import local_region as where_it_is_built
+
+    assert where_it_is_built is local_region is distributed.local_region is hyper_parallel.distributed.local_region
+    assert "local_region" in dir(distributed)
+    assert {"local_region", "distributed"} <= set(dir(hyper_parallel))
+    with pytest.raises(AttributeError, match=r"module 'hyper_parallel.distributed' has no attribute 'nothing'"):
+        _ = distributed.nothing
+
+
+def test_importing_the_package_loads_no_platform():
+    code = (
+        "import sys, hyper_parallel, hyper_parallel.distributed\n"
+        "assert hyper_parallel.distributed is hyper_parallel.distributed\n"
+        "assert 'hyper_parallel.platform' not in sys.modules\n"
+        "assert callable(hyper_parallel.distributed.local_region)\n"
+        "assert 'hyper_parallel.platform.numpy.platform' in sys.modules\n"
+    )
+    environment = os.environ | {"HYPER_PARALLEL_PLATFORM": "numpy"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_mesh_made_on_another_rank_is_named():
+    made = {}
+
+    def ranks():
+        mesh = init_device_mesh("cpu", (2,))
+        if mesh.rank == 0:
+            made["run"] = local_region(lambda x: x, device_mesh=mesh, in_placements={"x": (Shard(0),)})
+        x = DTensor.from_local(np.ones(2), mesh, (Shard(0),))
+        x.full_tensor()  # both ranks are here: the region has been made
+        if mesh.rank == 0:
+            return made["run"](x).shape
+        with pytest.raises(ValueError, match="rank 1 uses a mesh that was made on rank 0"):
+            made["run"](x)
+        return None
+
+    assert run_ranks(ranks, 2) == [(2,), None]
+
+
+def named(x, y=0):
+    return x
+
+
+def test_parameters_can_be_pickled():
+    """What holds a region may go to another process."""
+    loaded = pickle.loads(pickle.dumps(Parameters(named)))
+    args = [1, 2]
+    assert list(loaded.places("y", args, {})) == [(args, 1)]
