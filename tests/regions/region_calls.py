@@ -11,6 +11,7 @@ import functools
 import inspect
 import re
 import threading
+import time
 from collections import namedtuple
 from typing import Any
 
@@ -85,6 +86,12 @@ def case_wraps(framework):
     assert (run.__name__, run.__qualname__, run.__doc__) == ("affine", "affine", "x * scale + y")
     assert (run.__module__, run.__wrapped__) == (affine.__module__, affine)
     assert inspect.signature(run) == inspect.signature(affine)
+
+    def marked(x):
+        return x
+
+    marked.mark = 5
+    assert region(marked).mark == 5
 
 
 def case_positions_keywords_and_both_mixed(framework):
@@ -261,6 +268,7 @@ class Counted:
     @property
     def __signature__(self):
         self.reads += 1
+        time.sleep(0.01)  # so that threads meet here, if they may
         if self.error is not None:
             raise self.error
         return inspect.signature(affine)

@@ -117,8 +117,9 @@ def _wrapped(function: Callable[..., Any], region: _Region) -> Callable[..., Any
 
     @functools.wraps(function, updated=updated)
     def call(*args: Any, **kwargs: Any) -> Any:
-        local_args, local_kwargs, has_unwrapped = region.unwrap(args, kwargs)
-        result = function(*local_args, **local_kwargs)
+        local_args = list(args)
+        has_unwrapped = region.unwrap(local_args, kwargs)
+        result = function(*local_args, **kwargs)
         return region.wrap(result) if has_unwrapped else result
 
     return call
@@ -144,12 +145,11 @@ class _Region:
         self._redistributes = redistributes
 
     @get_platform().uncompiled
-    def unwrap(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any], bool]:
-        """The arguments with listed DTensors as local tensors, and whether there was one."""
-        local_args, local_kwargs = list(args), dict(kwargs)
+    def unwrap(self, args: list[Any], kwargs: dict[str, Any]) -> bool:
+        """Put local tensors in the place of listed DTensors; return whether there was one."""
         found = []
         for name, placements in self._inputs.items():
-            for holder, place in self._parameters.places(name, local_args, local_kwargs):
+            for holder, place in self._parameters.places(name, args, kwargs):
                 value = holder[place]
                 if isinstance(value, DTensor):
                     found.append((holder, place, value, self._target(name, value, placements)))
@@ -163,7 +163,7 @@ class _Region:
         for holder, place, value, target in found:
             taken = value if target is value.layout else value.redistribute(self._mesh, target.placements)
             holder[place] = taken.to_local()
-        return local_args, local_kwargs, bool(found)
+        return bool(found)
 
     def _target(self, name: str, value: DTensor, placements: tuple[Placement, ...] | None) -> Layout:
         """The layout in which the function takes an input."""
@@ -216,10 +216,8 @@ class _Region:
             )
 
     def _distributed(self, which: str, value: Any, placements: tuple[Placement, ...] | None) -> Any:
-        if isinstance(value, DTensor):
-            return value
         tensor = get_platform().as_tensor(value)
-        if tensor is None:
+        if tensor is None:  # a DTensor, of whatever kind, is none of the framework's plain tensors
             return value
         if placements is None:
             raise TypeError(
