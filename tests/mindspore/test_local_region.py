@@ -40,17 +40,20 @@ def test_a_failure_inside_is_the_functions_own():
     check_a_failure_inside_is_the_functions_own(MINDSPORE)
 
 
+MESHES = {2: ((2,), (2, 1)), 4: ((4,), (2, 2))}  # its collectives take their time
+
+
 def run():
-    return run_all(MINDSPORE)
+    return run_all(MINDSPORE, MESHES)
 
 
 def test_two_ranks():
-    check_all_ran(run_mccl_ranks(run, 2), 2)
+    check_all_ran(run_mccl_ranks(run, 2), 2, MESHES)
 
 
 @pytest.mark.slow
 def test_four_ranks():
-    check_all_ran(run_mccl_ranks(run, 4), 4)
+    check_all_ran(run_mccl_ranks(run, 4), 4, MESHES)
 
 
 class Scaled(ms.nn.Cell):

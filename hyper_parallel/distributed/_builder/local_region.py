@@ -13,6 +13,7 @@ from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_map import check_mesh
 from hyper_parallel.core.dtensor.placement_types import Placement
+from hyper_parallel.core.dtensor.redistribute import redistribute_local
 from hyper_parallel.distributed._builder.declared_placements import (
     Outputs,
     Placements,
@@ -65,8 +66,10 @@ def local_region(
     anything else that is called and returns. It runs on this rank's parts, and says itself what it communicates.
 
     Gradients land on the local tensors that the DTensors hold, this rank's part of them; nothing is reduced (see
-    ``reduce_gradient``). After a redistribution the gradient takes the way back, as after ``DTensor.redistribute``:
-    that of an input replicated on the way is taken to be the same on every rank.
+    ``reduce_gradient``). The gradient of a redistributed input takes the way back. On a mesh axis over which the input
+    has been made whole, the ranks' gradients are added up if no output is replicated there, since each rank has the
+    share of its own outputs; they are taken to be equal if all outputs are, or without ``out_placements``. Some
+    outputs replicated and some not is a ValueError in the backward.
 
     ``dtensor_dispatch`` concerns operators: a region unwraps and wraps with the dispatcher on or off. Regions nest.
     What the function returns is taken as every rank's part of one shape, as by ``DTensor.from_local``.
@@ -152,7 +155,7 @@ class _Region:
             for holder, place in self._parameters.places(name, args, kwargs):
                 value = holder[place]
                 if isinstance(value, DTensor):
-                    found.append((holder, place, value, self._target(name, value, placements)))
+                    found.append((name, holder, place, value, self._target(name, value, placements)))
                 elif get_platform().is_foreign(type(value)):
                     raise TypeError(
                         f"For {self._name}, {name} should be a DTensor of hyper_parallel, but got one of "
@@ -160,9 +163,12 @@ class _Region:
                         "torch's local_map, or DTensor.from_local(x.to_local(grad_placements=...), mesh, placements)."
                     )
         # Only when all are known to be right: a rank that fails alone would leave the others in a collective.
-        for holder, place, value, target in found:
-            taken = value if target is value.layout else value.redistribute(self._mesh, target.placements)
-            holder[place] = taken.to_local()
+        for name, holder, place, value, target in found:
+            local = value.to_local()
+            if target is not value.layout:
+                gradient = functools.partial(self._gradient_layout, name, value.layout, target)
+                local = redistribute_local(local, value.layout, target, gradient)
+            holder[place] = local
         return bool(found)
 
     def _target(self, name: str, value: DTensor, placements: tuple[Placement, ...] | None) -> Layout:
@@ -188,6 +194,31 @@ class _Region:
                 "as it lies."
             )
         return target
+
+    def _gradient_layout(self, name: str, source: Layout, target: Layout) -> Layout:
+        """How the gradient of a redistributed input lies; asked for in the backward only.
+
+        On an axis where the outputs are replicated, every rank has the whole gradient. Where they are not, each rank
+        has the share of its own outputs. Where some are and some are not, it has something of both.
+        """
+        partial: list[str | None] = [None] * self._mesh.ndim
+        for axis, (before, after) in enumerate(zip(source.placements, target.placements, strict=True)):
+            # Where the input was replicated all along, nothing is reduced, as without a redistribution.
+            is_made_whole = after.is_replicate() and not before.is_replicate() and self._mesh.mesh_shape[axis] > 1
+            if self._outputs is None or not is_made_whole:
+                continue
+            replicated = {entry[axis].is_replicate() for entry in self._outputs.entries if entry is not None}
+            if len(replicated) > 1:
+                raise ValueError(
+                    f"For {self._name}, the gradient of {name} was asked for, which has been redistributed over the "
+                    f"mesh axis {self._mesh.axis_names[axis]}. There some outputs are replicated and some are not, so "
+                    "that the ranks' gradients are neither equal nor to be added up. Return outputs of one kind, in "
+                    f"two regions if need be, or list {name} with None and gather it in the function, by a collective "
+                    "whose backward does what you mean."
+                )
+            if False in replicated:
+                partial[axis] = "sum"
+        return Layout.from_tensor_map(self._mesh, target.tensor_map, partial)
 
     @get_platform().uncompiled
     def wrap(self, result: Any) -> Any:
