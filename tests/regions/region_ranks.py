@@ -198,6 +198,33 @@ def check_gradients_of_inputs_made_whole(framework, mesh):
             assert_close(framework, given, held_by(expected, source, shape, coordinate))
 
 
+def check_gradients_where_outputs_say_nothing(framework, mesh):
+    """Raw results are the same on every rank; an axis over which the input was replicated all along adds up nothing."""
+    x, weights = draw(8, 8, seed=17), draw(8, 8, seed=18)
+    whole, cut = (Replicate(),) * mesh.ndim, (*[Replicate()] * (mesh.ndim - 1), Shard(0))
+    share = framework.tensor(np.float64([mesh.get_local_rank(0) + 1.0]))
+    values = [framework.tensor(held_by(x, cut, mesh.mesh_shape, mesh.get_coordinate()))]
+
+    def gradient(function, out):
+        run = local_region(
+            function, device_mesh=mesh, in_placements={"x": whole}, out_placements=out, redistribute_inputs=True
+        )
+
+        def loss(local):
+            result = run(DTensor.from_local(local, mesh, cut))
+            return framework.total(result if out is None else result.full_tensor(), framework.tensor(weights))
+
+        return framework.array(framework.gradients(loss, values)[0])
+
+    def of_rank(factor):
+        return held_by(factor * weights, cut, mesh.mesh_shape, mesh.get_coordinate())
+
+    np.testing.assert_allclose(gradient(lambda x: x * 3, None), of_rank(3))
+    if mesh.ndim > 1:
+        own = gradient(lambda x: x * share, on_first(mesh, Partial()))
+        np.testing.assert_allclose(own, of_rank(mesh.get_local_rank(0) + 1))
+
+
 def check_a_gradient_that_is_neither_whole_nor_a_share(framework, mesh):
     """Outputs of both kinds: forward they are right, backward every rank refuses."""
     x, whole, by_rows = draw(8, 8, seed=16), on_first(mesh, Replicate()), on_first(mesh, Shard(0))

@@ -8,12 +8,13 @@ import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hyper_parallel
-from hyper_parallel import DTensor, Shard, distributed, init_device_mesh, local_region
+from hyper_parallel import DTensor, Replicate, Shard, distributed, init_device_mesh, local_region
 from hyper_parallel.distributed._builder.parameters import Parameters
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 from tests.operators.sharded_calls import NUMPY
@@ -100,3 +101,16 @@ def test_parameters_can_be_pickled():
     loaded = pickle.loads(pickle.dumps(Parameters(named)))
     args = [1, 2]
     assert list(loaded.places("y", args, {})) == [(args, 1)]
+
+
+def test_the_message_in_the_guide_is_the_one_that_is_raised():
+    def forward(hidden_states):
+        return hidden_states
+
+    mesh = init_device_mesh("cpu", (2, 2), init_backend=False)
+    run = local_region(forward, device_mesh=mesh, in_placements={"hidden_states": (Replicate(), Replicate())})
+    x = DTensor.from_local(np.ones((2, 2)), mesh, (Shard(0), Replicate()))
+    with pytest.raises(ValueError, match="hidden_states should have the placements") as caught:
+        run(x)
+    guide = Path(__file__).resolve().parents[2] / "docs" / "modules.md"
+    assert f"\nValueError: {caught.value}\n" in guide.read_text()
