@@ -12,7 +12,8 @@ from ranks import run_mccl_ranks
 
 from hyper_parallel import DTensor
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
-from tests.regions.region_calls import CASES, PENDING, ROWS, VALUES, assert_rows, mesh_of_four, region, rows
+from tests.regions import region_calls, region_placements
+from tests.regions.one_of_four import PENDING, ROWS, VALUES, assert_rows, mesh_of_four, region, rows
 from tests.regions.region_mistakes import (
     MISTAKES,
     check_a_failure_inside_is_the_functions_own,
@@ -20,6 +21,8 @@ from tests.regions.region_mistakes import (
     check_nothing_runs_before_all_inputs_are_checked,
 )
 from tests.regions.region_ranks import check_all_ran, run_all
+
+CASES = region_calls.CASES | region_placements.CASES
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

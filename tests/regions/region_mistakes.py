@@ -15,7 +15,8 @@ import pytest
 
 from hyper_parallel import DTensor, Partial, Replicate, Shard, init_device_mesh, local_region
 
-from .region_calls import COLUMNS, PENDING, ROWS, WHOLE, affine, mesh_of_four, region, rows, without_signature
+from .one_of_four import COLUMNS, PENDING, ROWS, WHOLE, affine, mesh_of_four, region, rows
+from .region_calls import without_signature
 
 
 def double(x):

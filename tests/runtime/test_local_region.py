@@ -18,7 +18,7 @@ from hyper_parallel import DTensor, Replicate, Shard, distributed, init_device_m
 from hyper_parallel.distributed._builder.parameters import Parameters
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 from tests.operators.sharded_calls import NUMPY
-from tests.regions.region_calls import CASES
+from tests.regions import region_calls, region_placements
 from tests.regions.region_mistakes import (
     MISTAKES,
     check_a_failure_inside_is_the_functions_own,
@@ -26,6 +26,8 @@ from tests.regions.region_mistakes import (
     check_nothing_runs_before_all_inputs_are_checked,
 )
 from tests.regions.region_ranks import check_all_ran, run_all
+
+CASES = region_calls.CASES | region_placements.CASES
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
