@@ -21,9 +21,10 @@ if TYPE_CHECKING:
         enable_dtensor_dispatch,
     )
     from hyper_parallel.core.shard.gradients import reduce_gradient
+    from hyper_parallel.distributed._builder.local_region import local_region
     from hyper_parallel.platform import get_platform
 
-    from . import custom_ops
+    from . import custom_ops, distributed
 
 __all__ = [
     "DTensor",
@@ -36,10 +37,12 @@ __all__ = [
     "custom_ops",
     "disable_dtensor_dispatch",
     "distribute_tensor",
+    "distributed",
     "dtensor_dispatch",
     "enable_dtensor_dispatch",
     "get_platform",
     "init_device_mesh",
+    "local_region",
     "reduce_gradient",
 ]
 
@@ -57,13 +60,14 @@ _MODULE_OF = {
     "enable_dtensor_dispatch": "hyper_parallel.core.shard.dispatch_switch",
     "get_platform": "hyper_parallel.platform",
     "init_device_mesh": "hyper_parallel.core.dtensor.device_mesh",
+    "local_region": "hyper_parallel.distributed._builder.local_region",
     "reduce_gradient": "hyper_parallel.core.shard.gradients",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name == "custom_ops":
-        return importlib.import_module("hyper_parallel.custom_ops")
+    if name in ("custom_ops", "distributed"):
+        return importlib.import_module(f"hyper_parallel.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'hyper_parallel' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)

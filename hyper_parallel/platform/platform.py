@@ -64,9 +64,17 @@ class Platform(ABC):
         """Run a DFunction on DTensors of the framework's own."""
         raise NotImplementedError(f"{self.name} has no DTensors of its own")
 
+    def called_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function whose parameters a call of ``function`` has: of a module, the method that it runs."""
+        return function
+
     @abstractmethod
     def is_tensor(self, value: object) -> bool:
         """Return whether ``value`` is a tensor of the framework itself (a DTensor is not)."""
+
+    def as_tensor(self, value: Any) -> Any:
+        """Return ``value`` if it is a tensor of the framework, or what it has for one without dimensions; else None."""
+        return value if self.is_tensor(value) else None
 
     @abstractmethod
     def dtype_name(self, value: Any) -> str:

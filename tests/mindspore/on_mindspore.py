@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import mindspore as ms
+from mindspore.graph.api import _pynative_executor
 
 from hyper_parallel import custom_ops
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
@@ -16,7 +17,12 @@ def total(first, second):
 
 
 def gradients(loss, values):
-    return ms.grad(loss, tuple(range(len(values))))(*values)
+    try:
+        found = ms.grad(loss, tuple(range(len(values))))(*values)
+    except BaseException:
+        _pynative_executor.clear_res()  # it would go on recording
+        raise
+    return found if isinstance(found, tuple) else (found,)
 
 
 MINDSPORE = Framework(lambda op: getattr(custom_ops, op), to_tensor, to_array, total, gradients)

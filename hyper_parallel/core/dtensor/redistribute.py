@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -109,20 +110,23 @@ def _common_prefix(first: tuple[int, ...], second: tuple[int, ...]) -> int:
     return length
 
 
-def redistribute_local(local: Any, source: Layout, target: Layout) -> Any:
+def redistribute_local(local: Any, source: Layout, target: Layout, gradient: Callable[[], Layout] | None = None) -> Any:
     """Return this rank's part of a tensor in layout ``target``, given its part in layout ``source``.
 
     Differentiable. A gradient is this rank's: for a replicated (or reduced) tensor the same on every rank, for a
     sharded one its chunk. So the gradient takes the way back, and Partial counts as Replicate on it.
+
+    Where the ranks' gradients of the result are shares of one instead, ``gradient`` returns how that lies, Partial
+    where they are to be added up. It is called in the backward.
     """
     source.mesh.check_current_rank()
-    return _Redistribution.apply(local, source, target)
+    return _Redistribution.apply(local, source, target, gradient)
 
 
 class _Redistribution(Function):
     @staticmethod
-    def forward(ctx: Any, local: Any, source: Layout, target: Layout) -> Any:
-        ctx.source, ctx.target = source, target
+    def forward(ctx: Any, local: Any, source: Layout, target: Layout, gradient: Callable[[], Layout] | None) -> Any:
+        ctx.source, ctx.target, ctx.gradient = source, target, gradient
         return _run(local, source, target)
 
     @staticmethod
@@ -135,7 +139,8 @@ class _Redistribution(Function):
             if step.op == "avg":  # each of the operands has its share of the gradient
                 count = source.mesh.mesh_shape[step.axis]
                 grad = grad / count if step.kind == "reduce" else grad * count
-        return _run(grad, _without_partial(target), _without_partial(source)), None, None
+        held = _without_partial(target) if ctx.gradient is None else ctx.gradient()
+        return _run(grad, held, _without_partial(source)), None, None, None
 
 
 def _run(local: Any, source: Layout, target: Layout) -> Any:

@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Iterator
 from contextlib import contextmanager
+=======
+from collections.abc import Callable
+>>>>>>> region
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -39,6 +43,9 @@ class MindSporePlatform(Platform):
     def custom_ops(self) -> Any:
         operators: type = self._from_custom_ops("custom_ops", "MindSporeCustomOps")
         return operators
+
+    def called_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function.construct if isinstance(function, ms.nn.Cell) else function
 
     def is_tensor(self, value: object) -> bool:
         return isinstance(value, ms.Tensor) and not isinstance(value, MindSporeDTensorBase)

@@ -7,8 +7,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import autograd.numpy as anp
 import numpy as np
-from autograd.tracer import Box, isbox
+from autograd.tracer import Box, getval, isbox
 
 from hyper_parallel.platform.dtensor_base import DTensorBase
 from hyper_parallel.platform.numpy.function import Function
@@ -35,6 +36,12 @@ class NumpyPlatform(Platform):
 
     def is_tensor(self, value: object) -> bool:
         return isinstance(value, np.ndarray) or (isinstance(value, Box) and isinstance(value._value, np.ndarray | Box))
+
+    def as_tensor(self, value: Any) -> Any:
+        # What a sum over all elements gives is a scalar of NumPy.
+        if isinstance(getval(value), np.generic):
+            return anp.array(value)
+        return super().as_tensor(value)
 
     def dtype_name(self, value: Any) -> str:
         return _dtype_name(value.dtype)

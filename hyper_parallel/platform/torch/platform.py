@@ -56,6 +56,9 @@ class TorchPlatform(Platform):
 
         return apply_to_torch_dtensors(function, args, kwargs)
 
+    def called_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function.forward if isinstance(function, torch.nn.Module) else function
+
     def is_tensor(self, value: object) -> bool:
         kind = type(value)
         return kind is torch.Tensor or (issubclass(kind, torch.Tensor) and not _is_dtensor_of_torch(kind))
