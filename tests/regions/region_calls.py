@@ -184,39 +184,45 @@ def case_a_default_that_is_not_passed(framework):
     assert seen[0] is default
 
 
-class Block:
-    def __init__(self, factor):
-        self.factor = factor
+def block_of_three():
+    """An object with regions as methods, on the mesh that there is when it is made."""
 
-    def run(self, x):
-        return x * self.factor
+    class Block:
+        def __init__(self, factor):
+            self.factor = factor
 
-    @staticmethod
-    @region()
-    def static(x):
-        return x * 7
+        def run(self, x):
+            return x * self.factor
 
-    @classmethod
-    @region()
-    def of_class(cls, x):
-        assert cls is Block
-        return x * 8
+        @staticmethod
+        @region()
+        def static(x):
+            return x * 7
 
-    @region()
-    def method(self, x):
-        return x * self.factor
+        @classmethod
+        @region()
+        def of_class(cls, x):
+            assert cls is Block
+            return x * 8
 
-    def __call__(self, x):
-        return x * self.factor + 1
+        @region()
+        def method(self, x):
+            return x * self.factor
+
+        def __call__(self, x):
+            return x * self.factor + 1
+
+    return Block(3)
 
 
 def case_methods_partials_and_objects(framework):
-    x, block = rows(framework), Block(3)
+    x, block = rows(framework), block_of_three()
+    kind = type(block)
     for function, expected in (
         (block.method, VALUES * 3),
-        (functools.partial(Block.method, block), VALUES * 3),
-        (Block.static, VALUES * 7),
-        (Block.of_class, VALUES * 8),
+        (functools.partial(kind.method, block), VALUES * 3),
+        (kind.static, VALUES * 7),
+        (kind.of_class, VALUES * 8),
         (region(block.run), VALUES * 3),
         (region(block), VALUES * 3 + 1),
         (region(functools.partial(affine, scale=4, y=0)), VALUES * 4),

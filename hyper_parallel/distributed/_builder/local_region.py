@@ -177,9 +177,12 @@ class _Region:
             return value.layout
         self._mesh.check_current_rank()
         if value.device_mesh is not self._mesh:
+            other = f"{value.device_mesh}"
+            if other == f"{self._mesh}":
+                other += ", made under another process group"
             raise ValueError(
-                f"For {self._name}, {name} should be on the device_mesh {self._mesh}, but got one on "
-                f"{value.device_mesh}. Give the region that mesh, or list {name} with None to take it as it lies."
+                f"For {self._name}, {name} should be on the device_mesh {self._mesh}, but got one on {other}. Give the "
+                f"region that mesh, or list {name} with None to take it as it lies."
             )
         try:
             target = Layout.from_placements(self._mesh, placements, value.ndim)

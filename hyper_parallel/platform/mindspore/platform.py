@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-=======
-from collections.abc import Callable
->>>>>>> region
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
