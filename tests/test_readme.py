@@ -34,7 +34,7 @@ def commands() -> list[list[str]]:
 def test_every_hpgen_command_runs(tmp_path: Path) -> None:
     for folder in ("specs", "generated"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    ours = [words for words in commands() if words[0] == "hpgen"]
+    ours = [words for words in commands() if words[0] == "hpgen" and words[1] != "build"]  # see tests/native_kernels
     assert len(ours) == 7
     for words in ours:
         result = hpgen(*words[1:], cwd=tmp_path)
