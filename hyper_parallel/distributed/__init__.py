@@ -8,13 +8,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hyper_parallel.distributed._builder.function_module import FunctionModule
     from hyper_parallel.distributed._builder.local_region import local_region
+    from hyper_parallel.distributed.apply import apply_sharding
+    from hyper_parallel.distributed.recipe_spec import ModuleShardingSpec, PlacementMismatchError
 
 __all__ = [
+    "FunctionModule",
+    "ModuleShardingSpec",
+    "PlacementMismatchError",
+    "apply_sharding",
     "local_region",
 ]
 
 _MODULE_OF = {
+    "FunctionModule": "hyper_parallel.distributed._builder.function_module",
+    "ModuleShardingSpec": "hyper_parallel.distributed.recipe_spec",
+    "PlacementMismatchError": "hyper_parallel.distributed.recipe_spec",
+    "apply_sharding": "hyper_parallel.distributed.apply",
     "local_region": "hyper_parallel.distributed._builder.local_region",
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+    from hyper_parallel.platform.modules import Modules
 
 
 class Platform(ABC):
@@ -28,6 +29,18 @@ class Platform(ABC):
     @abstractmethod
     def custom_ops(self) -> Any:
         """The class whose static methods are the operators of this platform."""
+
+    @property
+    def modules(self) -> Modules:
+        """The framework's modules.
+
+        Raises:
+            RuntimeError: the platform has none.
+        """
+        raise RuntimeError(
+            f"the {self.name} platform has no modules, so there is nothing to declare a boundary at; set "
+            "HYPER_PARALLEL_PLATFORM to torch or mindspore"
+        )
 
     def load_kernel(self, op_name: str) -> Callable[..., Any]:
         """Return the function that computes operator ``op_name`` on local tensors, arguments in API order."""

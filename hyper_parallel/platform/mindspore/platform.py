@@ -23,6 +23,7 @@ from hyper_parallel.platform.platform import Platform
 
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+    from hyper_parallel.platform.modules import Modules
 
 # mccl's own words are "AllGather failed".
 _WAITING = "mindspore, which waits MS_CPU_COMM_OP_TIMEOUT seconds for a rank on the CPU"
@@ -42,6 +43,12 @@ class MindSporePlatform(Platform):
 
     def called_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function.construct if isinstance(function, ms.nn.Cell) else function
+
+    @cached_property
+    def modules(self) -> Modules:
+        from hyper_parallel.platform.mindspore.modules import MindSporeModules
+
+        return MindSporeModules()
 
     def is_tensor(self, value: object) -> bool:
         return isinstance(value, ms.Tensor) and not isinstance(value, MindSporeDTensorBase)

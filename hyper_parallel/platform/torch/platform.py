@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -25,6 +25,7 @@ from hyper_parallel.platform.torch.opaque import opaque
 
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+    from hyper_parallel.platform.modules import Modules
 
 # The name since torch 2.13, which warns of the older one.
 _all_gather: Any = getattr(functional, "all_gather_single", None) or functional.all_gather_tensor
@@ -42,6 +43,12 @@ class TorchPlatform(Platform):
     def custom_ops(self) -> Any:
         operators: type = self._from_custom_ops("custom_ops", "TorchCustomOps")
         return operators
+
+    @cached_property
+    def modules(self) -> Modules:
+        from hyper_parallel.platform.torch.modules import TorchModules
+
+        return TorchModules()
 
     def get_op_name(self, func: Any) -> str:
         if isinstance(func, torch._ops.OpOverload):

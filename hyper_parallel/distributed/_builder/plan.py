@@ -1,0 +1,182 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""From a plan to boundaries: which module has which, and what follows for inputs, outputs and parameters."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Any
+
+from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.distributed._builder.boundary import Boundary, RegionParameter, transitions
+from hyper_parallel.distributed._builder.contract import Transition, on_mesh, suggestion
+from hyper_parallel.distributed._builder.function_module import FunctionModule
+from hyper_parallel.distributed._builder.gradient_flow import Edge, Region, axes_that_cut, derive
+from hyper_parallel.distributed._builder.input_binding import InputBinding
+from hyper_parallel.distributed.recipe_spec import ModuleShardingSpec, declared
+from hyper_parallel.platform import get_platform
+
+Tree = Mapping[str, Any]
+
+
+def chosen_specs(tree: Tree, plan: Mapping[str, ModuleShardingSpec | None]) -> dict[str, ModuleShardingSpec]:
+    """Return the boundary of every module that has one, by name, outer ones first.
+
+    Raises:
+        TypeError: a plan that is not made of names and specs.
+        ValueError: a key that matches nothing, or two that differ about one module.
+    """
+    if not isinstance(plan, Mapping):
+        raise TypeError(f"plan_overrides should map module names to ModuleShardingSpec, but got {plan!r}")
+    for key, spec in plan.items():
+        if not isinstance(key, str) or not (spec is None or isinstance(spec, ModuleShardingSpec)):
+            raise TypeError(f"plan_overrides should map module names to ModuleShardingSpec, but has {key!r}: {spec!r}")
+    by_glob: dict[str, str] = {}
+    for key in plan:
+        if key in tree:
+            continue
+        matched = [name for name in tree if name and fnmatch.fnmatchcase(name, key)]
+        if not matched:
+            raise ValueError(f"plan_overrides has {key!r}, which matches no module: {suggestion(key, tree)}")
+        for name in matched:
+            other = by_glob.setdefault(name, key)
+            if name not in plan and plan[other] != plan[key]:
+                raise ValueError(
+                    f"plan_overrides has {other!r} and {key!r}, which both match the module {name!r} and differ; "
+                    f"declare {name!r} by its name"
+                )
+    found: dict[str, ModuleShardingSpec] = {}
+    seen: dict[int, str] = {}
+    for name, module in tree.items():
+        spec = plan[name] if name in plan else plan[by_glob[name]] if name in by_glob else None
+        if spec is None:
+            continue
+        first = seen.setdefault(id(module), name)
+        if first == name:
+            found[name] = spec
+        elif found[first] != spec:
+            raise ValueError(f"the modules {first!r} and {name!r} are one object, but have different boundaries")
+    return found
+
+
+def planned(tree: Tree, mesh: DeviceMesh, specs: Mapping[str, ModuleShardingSpec], *, validate: bool) -> list[Boundary]:
+    """Return the boundaries of a tree, outer ones first. Nothing is changed.
+
+    Raises:
+        ValueError: names, mesh axes or extents that do not fit.
+    """
+    paths = _parameters_of_regions(tree, specs)
+    regions: dict[str, Region] = {}
+    boundaries: dict[str, Boundary] = {}
+    outputs_of: dict[str, dict[str, Transition]] = {}
+    for name, spec in specs.items():
+        parent = _nearest(name, specs)
+        inputs = transitions("input", name, mesh, declared(spec.in_src), declared(spec.in_dst))
+        outputs = outputs_of[name] = transitions("output", name, mesh, declared(spec.out_src), declared(spec.out_dst))
+        parameters = _region_parameters(f"For module {name!r}", mesh, spec, paths[name])
+        regions[name] = Region(
+            extents=mesh.mesh_shape,
+            inputs=inputs,
+            outputs=outputs,
+            parameters=[item.layout.placements for item in parameters],
+            declares=spec.in_src is not None or spec.out_src is not None,
+            parent=None if parent is None else regions[parent],
+        )
+        boundaries[name] = Boundary(
+            module=tree[name],
+            name=name,
+            mesh=mesh,
+            validate=validate,
+            dispatch=spec.region_dispatch,
+            takes_locals=parent is not None and not specs[parent].region_dispatch,
+            binding=InputBinding(f"For module {name!r}", _forward(tree[name]), inputs),
+            inputs={key: (item, Edge()) for key, item in inputs.items()},
+            outputs=None if spec.out_src is None else dict.fromkeys(spec.out_src),
+            parameters=parameters,
+            original=tree[name].__dict__.get(get_platform().modules.forward_name),
+        )
+    derive(list(regions.values()))
+    for name, boundary in boundaries.items():
+        _set_gradients(boundary, specs[name], regions[name], outputs_of[name])
+    return list(boundaries.values())
+
+
+def _set_gradients(
+    boundary: Boundary, spec: ModuleShardingSpec, region: Region, outputs: Mapping[str, Transition]
+) -> None:
+    """Give a boundary what it does to gradients."""
+    where = f"For module {boundary.name!r}"
+    in_grad, params_grad = declared(spec.in_grad), declared(spec.params_grad)
+    for name, (transition, _) in boundary.inputs.items():
+        given = on_mesh(boundary.mesh, in_grad[name], f"{where}, in_grad of {name!r}") if name in in_grad else None
+        boundary.inputs[name] = transition, region.input_edge(transition, given)
+    if boundary.outputs is not None:
+        for name, output in outputs.items():
+            boundary.outputs[name] = output, *region.output_edges(output)
+    for item in boundary.parameters:
+        placements = item.layout.placements
+        axes = {axis for axis in region.cut if placements[axis].is_replicate()}
+        if item.path in params_grad:
+            given = on_mesh(boundary.mesh, params_grad[item.path], f"{where}, params_grad of {item.path!r}")
+            axes = axes_that_cut(boundary.mesh.mesh_shape, [given])
+        item.axes = tuple(sorted(axes))
+
+
+def _forward(module: Any) -> Any:
+    """The method whose parameters are the names of the inputs."""
+    if isinstance(module, FunctionModule) and type(module).construct is FunctionModule.construct:
+        return module.forward
+    return getattr(module, get_platform().modules.forward_name)
+
+
+def _nearest(name: str, specs: Mapping[str, Any]) -> str | None:
+    """The innermost boundary around a module."""
+    while name:
+        name = name.rpartition(".")[0]
+        if name in specs:
+            return name
+    return None
+
+
+Paths = dict[str, tuple[Any, str]]
+
+
+def _parameters_of_regions(tree: Tree, specs: Mapping[str, Any]) -> dict[str, Paths]:
+    """For every boundary its parameters (path -> module and key): those below it that no inner one has."""
+    regions: dict[str, Paths] = {name: {} for name in specs}
+    for name, module in tree.items():
+        region = name if name in specs else _nearest(name, specs)
+        if region is None:
+            continue
+        prefix = name[len(region) + 1 :] if region else name
+        for key, parameter in get_platform().modules.parameter_table(module).items():
+            if parameter is not None:
+                regions[region][f"{prefix}.{key}" if prefix else key] = (module, key)
+    return regions
+
+
+def _region_parameters(where: str, mesh: DeviceMesh, spec: ModuleShardingSpec, paths: Paths) -> list[RegionParameter]:
+    for field in ("params", "params_grad"):
+        for path in getattr(spec, field) or {}:
+            if path not in paths:
+                raise ValueError(
+                    f"{where}, {field} names {path!r}, which is no parameter of it (nor of a module below, outside of "
+                    f"inner boundaries): {suggestion(path, paths)}"
+                )
+    given = declared(spec.params)
+    found = []
+    for path, (owner, key) in paths.items():
+        parameter = get_platform().modules.parameter_table(owner)[key]
+        at = f"{where}, parameter {path!r}"
+        if not get_platform().is_tensor(parameter):
+            raise TypeError(f"{at} should be a plain tensor of the framework, but is a {type(parameter).__name__}")
+        placements = on_mesh(mesh, given.get(path, {}), at)
+        try:
+            layout = Layout.from_placements(mesh, placements, parameter.ndim)
+            layout.get_local_shape(tuple(parameter.shape))
+        except ValueError as error:
+            raise ValueError(f"{at}: {error}") from error
+        found.append(RegionParameter(owner, key, path, layout, ()))
+    return found

@@ -1,0 +1,52 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""torch's modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from hyper_parallel.platform.modules import Modules
+
+
+class TorchModules(Modules):
+    """``torch.nn.Module``."""
+
+    Module: ClassVar[type] = torch.nn.Module
+    forward_name: ClassVar[str] = "forward"
+
+    def named_modules(self, module: Any) -> dict[str, Any]:
+        return dict(module.named_modules(remove_duplicate=False))
+
+    def parameter_table(self, module: Any) -> dict[str, Any]:
+        table: dict[str, Any] = module._parameters
+        return table
+
+    def is_trainable(self, parameter: Any) -> bool:
+        trainable: bool = parameter.requires_grad
+        return trainable
+
+    def has_gradient(self, parameter: Any) -> bool:
+        return parameter.grad is not None
+
+    def copied_part(self, part: Any) -> Any:
+        return part.detach().clone(memory_format=torch.contiguous_format)
+
+    def set_value(self, parameter: Any, value: Any) -> None:
+        parameter.data = value
+
+    def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
+        parameter.register_hook(change)
+
+    def detached(self, tensor: Any) -> Any:
+        return tensor.detach()
+
+    def to_array(self, tensor: Any) -> Any:
+        values = tensor.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+    def apply_function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return function.apply(*args, **kwargs)
