@@ -199,11 +199,13 @@ def whole(batch, outputs=("out",), **inner):
 
 def block_plan(axis, batch):
     moe, gate = moe_specs(axis, batch)
+    rows = dict.fromkeys(batch, Shard(0))
     return {
         "": whole(batch, ("hidden", "logits")),
         "attn": attention_spec(axis, batch),
         "*.core": core_spec(axis, batch),
         "moe": moe,
+        "moe.router": ModuleShardingSpec(in_src={"input": rows}, out_src={"logits": rows}, region_dispatch=False),
         "moe.gate": gate,
     }
 

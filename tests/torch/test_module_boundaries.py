@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import copy
 
-import pytest
 import torch
 from ranks import run_gloo_ranks
 from sharded_modules import HIDDEN, PLANS, plan_of
 
-from hyper_parallel import DTensor, Replicate, distribute_tensor, init_device_mesh
+from hyper_parallel import DTensor, distribute_tensor, init_device_mesh
 from hyper_parallel.distributed import apply_sharding
 from hyper_parallel.distributed._builder.boundary import boundary_of
 
@@ -61,7 +60,10 @@ def check_plan(name, mesh, batch, mode):
         whole = reference.get_parameter(path).grad
         part = distribute_tensor(whole, mesh, placements[path]).to_local()
         torch.testing.assert_close(parameter.grad, part, msg=lambda text, path=path: f"{name}: {path}: {text}")
-    assert any(not item.is_replicate() for of_parameter in placements.values() for item in of_parameter) or "ulysses" in name
+    assert (
+        any(not item.is_replicate() for of_parameter in placements.values() for item in of_parameter)
+        or "ulysses" in name
+    )
 
 
 def check_plans(shape, names, batch):

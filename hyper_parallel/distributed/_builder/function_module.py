@@ -39,7 +39,8 @@ class FunctionModule(Module):
     """
 
     def __init__(self, fn: type) -> None:
-        if not isinstance(fn, type) or not callable(getattr(fn, "apply", None)):
+        # Modules have an apply too, which does something else.
+        if not isinstance(fn, type) or issubclass(fn, Module) or not callable(getattr(fn, "apply", None)):
             raise TypeError(f"FunctionModule takes the class of an autograd function, with apply, but got {fn!r}")
         super().__init__()
         self._fn = fn
