@@ -10,7 +10,7 @@ import pickle
 
 import pytest
 import torch
-from sharded_modules import HIDDEN, Attention, Block, Moe, Softmax, attention_spec, block_plan
+from sharded_modules import HIDDEN, Attention, Block, Moe, Softmax
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -18,6 +18,7 @@ from hyper_parallel import DTensor, Partial, Replicate, Shard, init_device_mesh
 from hyper_parallel.core.dtensor import layout as layout_module
 from hyper_parallel.distributed import FunctionModule, ModuleShardingSpec, PlacementMismatchError, apply_sharding
 from hyper_parallel.distributed._builder.boundary import boundary_of
+from tests.boundary_plans import attention_spec, block_plan
 
 SPEC = ModuleShardingSpec(region_dispatch=False, in_src={"x": {"dp": Shard(0)}}, out_src={"y": {"dp": Shard(0)}})
 OTHER = ModuleShardingSpec(region_dispatch=False, in_src={"x": {"tp": Shard(0)}}, out_src={"y": {"tp": Shard(0)}})

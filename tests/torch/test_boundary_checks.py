@@ -12,16 +12,7 @@ import numpy as np
 import pytest
 import torch
 from ranks import run_gloo_ranks
-from sharded_modules import (
-    HIDDEN,
-    Attention,
-    Block,
-    Moe,
-    Softmax,
-    attention_spec,
-    block_plan,
-    moe_specs,
-)
+from sharded_modules import HIDDEN, Attention, Block, Moe, Softmax
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -36,6 +27,7 @@ from hyper_parallel import (
     init_device_mesh,
 )
 from hyper_parallel.distributed import FunctionModule, ModuleShardingSpec, PlacementMismatchError, apply_sharding
+from tests.boundary_plans import attention_spec, block_plan, moe_specs
 from tests.operators.mhc_calls import POST, draw
 
 

@@ -8,11 +8,14 @@ import copy
 
 import torch
 from ranks import run_gloo_ranks
-from sharded_modules import HIDDEN, PLANS, plan_of
+from sharded_modules import HIDDEN, Attention, Block, Moe
 
 from hyper_parallel import DTensor, distribute_tensor, init_device_mesh
 from hyper_parallel.distributed import apply_sharding
 from hyper_parallel.distributed._builder.boundary import boundary_of
+from tests.boundary_plans import PLANS, plan_of
+
+MODULES = {"Attention": Attention, "Moe": Moe, "Block": Block}
 
 
 def as_tuple(outputs):
@@ -27,7 +30,7 @@ def loss_of(outputs, weights):
 def check_plan(name, mesh, batch, mode):
     torch.manual_seed(7)
     kind, plan = plan_of(name, mesh.axis_names[-1], batch)
-    reference = kind().double()
+    reference = MODULES[kind]().double()
     sharded = apply_sharding(copy.deepcopy(reference), mesh, plan, mode=mode)
     assert list(sharded.state_dict()) == list(reference.state_dict())
 
