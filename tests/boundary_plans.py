@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hyper_parallel import Partial, Shard
 from hyper_parallel.distributed import ModuleShardingSpec
 
@@ -107,6 +109,17 @@ def block_plan(axis, batch):
     }
 
 
+def tokens_plan(axis, batch):
+    """Outside of attention and experts the tokens are over the axis that cuts heads and experts inside."""
+    tokens = {**dict.fromkeys(batch, Shard(0)), axis: Shard(1)}
+    moe, gate = moe_specs(axis, batch)
+    around = replace(moe, in_src={"hidden": tokens}, in_dst=moe.in_src, out_dst={"mixed": tokens, "logits": tokens})
+    root = ModuleShardingSpec(
+        region_dispatch=False, in_src={"hidden": tokens}, out_src={"hidden": tokens, "logits": tokens}
+    )
+    return {"": root, "attn": attention_spec(axis, batch, sequence=True), "moe": around, "moe.gate": gate}
+
+
 def projections_plan(axis, batch):
     """Boundaries at the projections; what is between them, the temperature too, belongs to the attention around."""
     rows = dict.fromkeys(batch, Shard(0))
@@ -143,6 +156,7 @@ def plan_of(name, axis, batch):
         "moe": ("Moe", {"": moe[0], "gate": moe[1]}),
         "moe, experts": ("Moe", {"": whole(batch, ("mixed", "logits")), "experts": experts_spec(axis, batch)}),
         "block": ("Block", block_plan(axis, batch)),
+        "block, tokens outside": ("Block", tokens_plan(axis, batch)),
     }[name]
 
 
@@ -154,4 +168,5 @@ PLANS = (
     "moe",
     "moe, experts",
     "block",
+    "block, tokens outside",
 )

@@ -57,6 +57,10 @@ class Modules(ABC):
     def to_array(self, tensor: Any) -> Any:
         """Return the values as a NumPy array on the host."""
 
+    def differentiated_once(self, results: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG002
+        """Return gradients that a boundary has made of others; their derivative is an error, not a wrong number."""
+        return results
+
     @abstractmethod
     def apply_function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call ``function.apply``, keywords too."""

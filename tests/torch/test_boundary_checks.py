@@ -305,6 +305,17 @@ def check_communication_inside():
         torch.testing.assert_close(module.weight.grad, whole)
 
 
+def check_second_derivatives_are_refused():
+    """Of an input, and of a parameter."""
+    torch.manual_seed(0)
+    module = apply_sharding(Attention(), mesh_of_two(), {"": attention_spec("tp", ())})
+    hidden = torch.randn(2, 4, HIDDEN, requires_grad=True)
+    for wanted in (hidden, module.temperature):
+        (gradient,) = torch.autograd.grad(module(hidden).square().sum(), wanted, create_graph=True)
+        with pytest.raises(RuntimeError, match="differentiate a sharded module once"):
+            gradient.sum().backward()
+
+
 def check_other_dtypes():
     """What has no gradient is moved too; 16-bit floats are compared."""
     mesh = mesh_of_two()
@@ -356,5 +367,5 @@ def run_checks():
 
 
 def test_on_two_ranks():
-    assert len(CHECKS) == 13
+    assert len(CHECKS) == 14
     run_gloo_ranks(run_checks, 2)

@@ -99,7 +99,8 @@ class Boundary:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the forward between the communication at entry and that at exit."""
         for parameter in self.parameters:
-            sum_gradient_of(parameter.table.get(parameter.key), self.mesh, parameter.axes)
+            if parameter.axes:
+                sum_gradient_of(parameter.table.get(parameter.key), self.mesh, parameter.axes)
         places = [
             (name, place)
             for name, place in self.binding.locate(args, kwargs)

@@ -29,11 +29,15 @@ class GradientSum:
         self.mesh = mesh
         self.axes = axes
 
-    def __call__(self, gradient: Any) -> Any:
+    def run(self, gradient: Any) -> Any:
         """Return the sum over the axes, on every rank along them."""
         for axis in self.axes:
             gradient = get_platform().all_reduce(gradient, "sum", self.mesh, axis)
         return gradient
+
+    def __call__(self, gradient: Any) -> Any:
+        """Return the same, as the hook of a parameter."""
+        return get_platform().modules.differentiated_once((self.run(gradient),), (gradient,))[0]
 
 
 class _SumGradients(Function):
@@ -46,12 +50,13 @@ class _SumGradients(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return None, None, *(add(grad) for add, grad in zip(ctx.sums, grads, strict=True))
+        sums = tuple(add.run(grad) for add, grad in zip(ctx.sums, grads, strict=True))
+        return None, None, *get_platform().modules.differentiated_once(sums, grads)
 
 
 def with_summed_gradients(mesh: DeviceMesh, tensors: list[Any], axes: list[Axes]) -> list[Any]:
-    """Return the tensors, whose gradients are summed over the axes given for each."""
-    wanted = [place for place, of_tensor in enumerate(axes) if of_tensor and is_differentiable(tensors[place])]
+    """Return the tensors, whose gradients are summed over the axes given for each (none of them: passed on)."""
+    wanted = [place for place, tensor in enumerate(tensors) if is_differentiable(tensor)]
     if not wanted:
         return tensors
     passed = _SumGradients.apply(mesh, tuple(axes[place] for place in wanted), *(tensors[place] for place in wanted))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from hyper_parallel.platform.modules import Modules
+from hyper_parallel.platform.torch.opaque import opaque
 
 
 class TorchModules(Modules):
@@ -47,6 +48,10 @@ class TorchModules(Modules):
     def to_array(self, tensor: Any) -> Any:
         values = tensor.detach().cpu()
         return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+    def differentiated_once(self, results: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        message = "gradients through the boundary of a module have no derivative: differentiate a sharded module once"
+        return opaque(message, results, *inputs)
 
     def apply_function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function.apply(*args, **kwargs)
