@@ -50,6 +50,10 @@ class Modules(ABC):
         """Have the whole gradient of a backward go through ``change`` before the parameter gets it."""
 
     @abstractmethod
+    def may_have_gradient(self, tensor: Any) -> bool:
+        """Return whether autograd may come back to a tensor."""
+
+    @abstractmethod
     def detached(self, tensor: Any) -> Any:
         """Return the values alone, outside of what autograd records."""
 

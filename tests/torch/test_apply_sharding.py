@@ -232,7 +232,18 @@ def test_tied_parameters():
     shared = nn.Sequential(block := nn.Linear(4, 4), block)
     with pytest.raises(ValueError, match="'0' and '1' are one object, but have different boundaries"):
         apply_sharding(shared, mesh, {"0": linear(rows), "1": linear(columns)})
-    assert with_boundaries(apply_sharding(shared, mesh, {"*": linear(rows)})) == ["0"]
+    assert with_boundaries(apply_sharding(shared, mesh, {"": spec(in_src={"input": {}}), "*": linear(rows)})) == [
+        "",
+        "0",
+    ]
+    apart = nn.ModuleDict({"first": nn.Sequential(nn.Linear(4, 4)), "second": nn.Sequential()})
+    apart["second"].append(apart["first"][0])
+    plan = {"first": spec(in_src={"input": {}}), "*.0": linear(rows)}
+    message = (
+        "'first.0' and 'second.0' are one object with a boundary, but lie in different regions: that of 'first' and"
+    )
+    with pytest.raises(ValueError, match=message):
+        apply_sharding(apart, mesh, plan)
 
 
 def test_a_parameter_that_holds_a_gradient_is_not_cut():

@@ -56,7 +56,7 @@ class _SumGradients(Function):
 
 def with_summed_gradients(mesh: DeviceMesh, tensors: list[Any], axes: list[Axes]) -> list[Any]:
     """Return the tensors, whose gradients are summed over the axes given for each (none of them: passed on)."""
-    wanted = [place for place, tensor in enumerate(tensors) if is_differentiable(tensor)]
+    wanted = [place for place, tensor in enumerate(tensors) if get_platform().modules.may_have_gradient(tensor)]
     if not wanted:
         return tensors
     passed = _SumGradients.apply(mesh, tuple(axes[place] for place in wanted), *(tensors[place] for place in wanted))
@@ -79,12 +79,9 @@ class _ShareGradient(Function):
 
 def with_shared_gradient(tensor: Any, count: int) -> Any:
     """Return the tensor, whose gradient each of ``count`` ranks takes an equal share of."""
-    return _ShareGradient.apply(tensor, count) if count > 1 and is_differentiable(tensor) else tensor
-
-
-def is_differentiable(tensor: Any) -> bool:
-    """Return whether a tensor can have a gradient."""
-    return get_platform().dtype_name(tensor).startswith(("float", "bfloat", "complex"))
+    if count == 1 or not get_platform().modules.may_have_gradient(tensor):
+        return tensor
+    return _ShareGradient.apply(tensor, count)
 
 
 # Not on the parameter itself: copies and loaded ones would carry the mark, and not the framework's hook.

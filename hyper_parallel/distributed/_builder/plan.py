@@ -48,15 +48,13 @@ def chosen_specs(tree: Tree, plan: Mapping[str, ModuleShardingSpec | None]) -> d
                     f"declare {name!r} by its name"
                 )
     found: dict[str, ModuleShardingSpec] = {}
-    seen: dict[int, str] = {}
+    first_names: dict[int, str] = {}
     for name, module in tree.items():
         spec = plan[name] if name in plan else plan[by_glob[name]] if name in by_glob else None
-        if spec is None:
-            continue
-        first = seen.setdefault(id(module), name)
-        if first == name:
+        first = first_names.setdefault(id(module), name)
+        if spec is not None and first == name:
             found[name] = spec
-        elif found[first] != spec:
+        elif spec is not None and found.get(first) != spec:
             raise ValueError(f"the modules {first!r} and {name!r} are one object, but have different boundaries")
     return found
 
@@ -67,12 +65,13 @@ def planned(tree: Tree, mesh: DeviceMesh, specs: Mapping[str, ModuleShardingSpec
     Raises:
         ValueError: names, mesh axes or extents that do not fit.
     """
-    paths = _parameters_of_regions(tree, specs)
+    around = _nearest_boundaries(tree, specs)
+    paths = _parameters_of_regions(tree, specs, around)
     regions: dict[str, Region] = {}
     boundaries: dict[str, Boundary] = {}
     outputs_of: dict[str, dict[str, Transition]] = {}
     for name, spec in specs.items():
-        parent = _nearest(name, specs)
+        parent = around[name]
         inputs = transitions("input", name, mesh, declared(spec.in_src), declared(spec.in_dst))
         outputs = outputs_of[name] = transitions("output", name, mesh, declared(spec.out_src), declared(spec.out_dst))
         parameters = _region_parameters(f"For module {name!r}", mesh, spec, paths[name])
@@ -131,23 +130,43 @@ def _forward(module: Any) -> Any:
     return getattr(module, get_platform().modules.forward_name)
 
 
-def _nearest(name: str, specs: Mapping[str, Any]) -> str | None:
-    """The innermost boundary around a module."""
-    while name:
-        name = name.rpartition(".")[0]
-        if name in specs:
-            return name
-    return None
+def _nearest_boundaries(tree: Tree, specs: Mapping[str, Any]) -> dict[str, str | None]:
+    """For every module the innermost boundary around it, by the name of the boundary.
+
+    Raises:
+        ValueError: a module with a boundary that lies in several regions under several names.
+    """
+    boundaries = {id(tree[name]): name for name in specs}
+    around: dict[str, str | None] = {"": None}
+    for name in tree:
+        if name:
+            outer = name.rpartition(".")[0]
+            around[name] = boundaries.get(id(tree[outer]), around[outer])
+    for name, module in tree.items():
+        first = boundaries.get(id(module), name)
+        if around[name] != around[first]:
+            raise ValueError(
+                f"the modules {first!r} and {name!r} are one object with a boundary, but lie in different regions: "
+                f"{_in_words(around[first])} and {_in_words(around[name])}"
+            )
+    return around
+
+
+def _in_words(boundary: str | None) -> str:
+    return "outside of all" if boundary is None else f"that of {boundary!r}"
 
 
 Paths = dict[str, tuple[Any, str]]
 
 
-def _parameters_of_regions(tree: Tree, specs: Mapping[str, Any]) -> dict[str, Paths]:
+def _parameters_of_regions(tree: Tree, specs: Mapping[str, Any], around: Mapping[str, str | None]) -> dict[str, Paths]:
     """For every boundary its parameters (path -> module and key): those below it that no inner one has."""
     regions: dict[str, Paths] = {name: {} for name in specs}
+    with_boundary = {id(tree[name]) for name in specs}
     for name, module in tree.items():
-        region = name if name in specs else _nearest(name, specs)
+        if id(module) in with_boundary and name not in specs:
+            continue  # another name of a module that has its boundary under the first one
+        region = name if name in specs else around[name]
         if region is None:
             continue
         prefix = name[len(region) + 1 :] if region else name

@@ -54,6 +54,10 @@ class MindSporeModules(Modules):
     def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
         parameter.register_hook(change)
 
+    def may_have_gradient(self, tensor: Any) -> bool:
+        floating: bool = tensor.is_floating_point()  # what is differentiated is known only later
+        return floating
+
     def detached(self, tensor: Any) -> Any:
         return to_tensor(to_array(tensor))
 

@@ -42,6 +42,10 @@ class TorchModules(Modules):
     def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
         parameter.register_hook(change)
 
+    def may_have_gradient(self, tensor: Any) -> bool:
+        wanted: bool = tensor.requires_grad
+        return wanted
+
     def detached(self, tensor: Any) -> Any:
         return tensor.detach()
 
