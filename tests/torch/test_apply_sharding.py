@@ -351,6 +351,12 @@ def test_several_outputs_go_by_the_order_of_the_keys():
         run(lambda x: (x, 1))
 
 
+def test_an_input_to_which_nothing_happens_is_the_very_tensor():
+    module = apply_sharding(Returns(lambda x: x), one_rank(), {"": spec(in_src={"x": {}}, out_src={"y": {}})})
+    x = torch.ones(2, requires_grad=True)
+    assert module(x) is x
+
+
 def test_production_works_on_local_tensors():
     mesh = one_rank()
     module = apply_sharding(FunctionModule(Softmax), mesh, {"": SPEC})

@@ -129,7 +129,7 @@ class Boundary:
 
     def _enter(self, names: list[str], given: list[Any]) -> list[Any]:
         """The declared inputs of a call, as the forward takes them."""
-        arrived = []
+        arrived, sums = [], []
         for name, value in zip(names, given, strict=True):
             transition, edge = self.inputs[name]
             if isinstance(value, DTensor):
@@ -145,7 +145,9 @@ class Boundary:
             if self.validate:
                 check_values(local, transition.way(local.ndim).source, self.name, "in_src", name)
             arrived.append(transition.run(with_shared_gradient(local, edge.shares)))
-        entered = with_summed_gradients(self.mesh, arrived, [self.inputs[name][1].sums for name in names])
+            # What nothing happens to stays the very tensor, which a forward may change in place.
+            sums.append(edge.sums if edge.sums or arrived[-1] is not local else None)
+        entered = with_summed_gradients(self.mesh, arrived, sums)
         if not (self.validate and self.dispatch):
             return entered
         return [
@@ -175,7 +177,7 @@ class Boundary:
         if self.validate:
             check_values(local, source, self.name, "out_src", name, suspect=not dispatched)
         left = transition.run(with_shared_gradient(local, inner.shares))
-        (left,) = with_summed_gradients(self.mesh, [left], [outer.sums])
+        (left,) = with_summed_gradients(self.mesh, [left], [outer.sums or None])
         return DTensor.from_layout(left, target) if keeps else left
 
     def _unwrapped(self, value: DTensor, transition: Transition, stage: str, name: str) -> Any:

@@ -54,9 +54,13 @@ class _SumGradients(Function):
         return None, None, *get_platform().modules.differentiated_once(sums, grads)
 
 
-def with_summed_gradients(mesh: DeviceMesh, tensors: list[Any], axes: list[Axes]) -> list[Any]:
-    """Return the tensors, whose gradients are summed over the axes given for each (none of them: passed on)."""
-    wanted = [place for place, tensor in enumerate(tensors) if get_platform().modules.may_have_gradient(tensor)]
+def with_summed_gradients(mesh: DeviceMesh, tensors: list[Any], axes: list[Axes | None]) -> list[Any]:
+    """Return the tensors, whose gradients are summed over the axes given for each (none: passed on as they come).
+
+    None in the place of axes leaves a tensor out: it is returned itself.
+    """
+    may_have_gradient = get_platform().modules.may_have_gradient
+    wanted = [place for place, tensor in enumerate(tensors) if axes[place] is not None and may_have_gradient(tensor)]
     if not wanted:
         return tensors
     passed = _SumGradients.apply(mesh, tuple(axes[place] for place in wanted), *(tensors[place] for place in wanted))
