@@ -17,7 +17,7 @@ from hyper_parallel.distributed._builder.boundary import boundary_of
 
 SHAPE = (4, 4, 8)
 PLACEMENTS = (Replicate(), Shard(0), Shard(1))
-TREES = 40
+TREES = 25
 
 
 class Mlp(nn.Module):
