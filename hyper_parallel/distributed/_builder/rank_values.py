@@ -32,7 +32,7 @@ def check_values(local: Any, layout: Layout, module: str, stage: str, name: str,
     """
     like = DTensor.from_layout(get_platform().modules.detached(local), layout)
     _check_shapes(like, module, stage, name)
-    found = gathered([_verdict(like, axis) for axis in range(layout.mesh.ndim)], like)
+    found = gathered([_verdict(like, axis) for axis in range(layout.mesh.ndim)], like.to_local(), layout.mesh)
     for axis, (axis_name, placement) in enumerate(layout.alias_placements):
         verdicts = {of_rank[axis] for of_rank in found}
         if placement.is_replicate() and DIFFERENT in verdicts:
@@ -57,7 +57,7 @@ def check_values(local: Any, layout: Layout, module: str, stage: str, name: str,
 def _check_shapes(like: DTensor, module: str, stage: str, name: str) -> None:
     shape = like.local_shape
     numbers = [len(shape), *shape, *([0] * MOST_DIMS)][: 1 + MOST_DIMS]
-    found = gathered(numbers, like)
+    found = gathered(numbers, like.to_local(), like.device_mesh)
     if any(of_rank != found[0] for of_rank in found):
         ranks = like.device_mesh.rank_list
         listed = ", ".join(
