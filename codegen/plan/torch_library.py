@@ -18,6 +18,7 @@ from .backward import refused_outputs
 from .backward_inputs import BackwardInput, BackwardInputs, cotangent, gradient, gradient_models, produced_gradients
 from .cpp import Shapes, rest_source
 from .extents import format_test, places_of, shape_of
+from .facts import takes_host_dtypes
 from .operator import TorchBackwardPlan, TorchLibraryPlan
 
 SCHEMA_TYPE = {
@@ -140,7 +141,7 @@ class Allocation:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.shapes = Shapes(spec, spec.outputs, ())
-        self.first = next(tensor.name for tensor in spec.tensors if not tensor.optional)
+        self.first = next(tensor for tensor in spec.tensors if not tensor.optional)
 
     def text(self) -> str:
         """Every format but the last in a branch of its own."""
@@ -214,7 +215,9 @@ class Allocation:
         if isinstance(source, TensorArgument):
             return call(f"{owner}.new_empty", shape)
         dtype: Item = call("getattr", "torch", owner) if isinstance(source, Attribute) else f"torch.{owner}"
-        return call(f"{self.first}.new_empty", shape, prefixed("dtype=", dtype))
+        if owner == "float32" and takes_host_dtypes(self.first) and "float64" not in self.first.dtypes:
+            dtype = call("single_or_double", self.first.name)
+        return call(f"{self.first.name}.new_empty", shape, prefixed("dtype=", dtype))
 
 
 def is_resized(output: Output, form: str) -> bool:

@@ -32,7 +32,11 @@ def library_imports(plan: TorchLibraryPlan) -> str:
     functions += [(plan.backward.parameters, plan.backward.body)] if plan.backward else []
     used = set().union(*(names_read(body) for _, body in functions))
     types = {word for parameters, _ in functions for _, kind in parameters for word in kind.split()} & set(TYPES)
-    names = [*(["BackwardKernel"] if plan.backward else []), "define_operator", *({"empty_if_absent"} & used)]
+    names = [
+        *(["BackwardKernel"] if plan.backward else []),
+        "define_operator",
+        *sorted({"empty_if_absent", "single_or_double"} & used),
+    ]
     lines = ["from typing import Any", ""]
     lines += ["import torch", ""] if "torch" in used else []
     lines += ["from hyper_parallel.core.shard.argument_checks import factorial"] if "factorial" in used else []

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuDenseLightningIndexerGradKlLossDFunction
 
@@ -32,7 +30,7 @@ def empty_outputs(
             query_index.new_empty((B, S1, N1i, Di)),
             key_index.new_empty((B, S2, N2i, Di)),
             weights.new_empty((B, S1, N1i)),
-            query.new_empty((1,), dtype=torch.float32),
+            query.new_empty((1,), dtype=single_or_double(query)),
         )
     # TND
     T1 = query.shape[0]
@@ -43,7 +41,7 @@ def empty_outputs(
         query_index.new_empty((T1, N1i, Di)),
         key_index.new_empty((T2, N2i, Di)),
         weights.new_empty((T1, N1i)),
-        query.new_empty((1,), dtype=torch.float32),
+        query.new_empty((1,), dtype=single_or_double(query)),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuDenseLightningIndexerSoftmaxLseDFunction
 
@@ -19,13 +17,16 @@ def empty_outputs(query_index: Tensor, key_index: Tensor, layout: str, **_others
         B, S1, _, _ = query_index.shape
         N2 = key_index.shape[2]
         return (
-            query_index.new_empty((B, N2, S1), dtype=torch.float32),
-            query_index.new_empty((B, N2, S1), dtype=torch.float32),
+            query_index.new_empty((B, N2, S1), dtype=single_or_double(query_index)),
+            query_index.new_empty((B, N2, S1), dtype=single_or_double(query_index)),
         )
     # TND
     T1 = query_index.shape[0]
     N2 = key_index.shape[1]
-    return (query_index.new_empty((N2, T1), dtype=torch.float32), query_index.new_empty((N2, T1), dtype=torch.float32))
+    return (
+        query_index.new_empty((N2, T1), dtype=single_or_double(query_index)),
+        query_index.new_empty((N2, T1), dtype=single_or_double(query_index)),
+    )
 
 
 define_operator(

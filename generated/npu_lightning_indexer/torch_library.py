@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuLightningIndexerDFunction
 
@@ -20,14 +20,14 @@ def empty_outputs(query: Tensor, key: Tensor, sparse_count: int, layout: str, **
         N2 = key.shape[2]
         return (
             query.new_empty((B, S1, N2, sparse_count), dtype=torch.int32),
-            query.new_empty((B, S1, N2, sparse_count), dtype=torch.float32),
+            query.new_empty((B, S1, N2, sparse_count), dtype=single_or_double(query)),
         )
     # TND
     T1 = query.shape[0]
     N2 = key.shape[1]
     return (
         query.new_empty((T1, N2, sparse_count), dtype=torch.int32),
-        query.new_empty((T1, N2, sparse_count), dtype=torch.float32),
+        query.new_empty((T1, N2, sparse_count), dtype=single_or_double(query)),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator
+from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator, single_or_double
 
 from .dfunction import NpuMhcPreClampSinkhornDFunction
 
@@ -19,27 +17,27 @@ def empty_outputs(x: Tensor, num_iters: int, **_others: Any) -> tuple[Tensor, ..
         B, S, N, C = x.shape
         return (
             x.new_empty((B, S, C)),
-            x.new_empty((B, S, N), dtype=torch.float32),
-            x.new_empty((B, S, N * N), dtype=torch.float32),
-            x.new_empty((B, S, N), dtype=torch.float32),
-            x.new_empty((B, S, N * N + 2 * N), dtype=torch.float32),
-            x.new_empty((B, S, 1), dtype=torch.float32),
-            x.new_empty((2 * num_iters, B, S, N), dtype=torch.float32),
-            x.new_empty((2 * num_iters, B, S, N, N), dtype=torch.float32),
-            x.new_empty((2 * num_iters, B, S, N, N), dtype=torch.float32),
+            x.new_empty((B, S, N), dtype=single_or_double(x)),
+            x.new_empty((B, S, N * N), dtype=single_or_double(x)),
+            x.new_empty((B, S, N), dtype=single_or_double(x)),
+            x.new_empty((B, S, N * N + 2 * N), dtype=single_or_double(x)),
+            x.new_empty((B, S, 1), dtype=single_or_double(x)),
+            x.new_empty((2 * num_iters, B, S, N), dtype=single_or_double(x)),
+            x.new_empty((2 * num_iters, B, S, N, N), dtype=single_or_double(x)),
+            x.new_empty((2 * num_iters, B, S, N, N), dtype=single_or_double(x)),
         )
     # TNC
     T, N, C = x.shape
     return (
         x.new_empty((T, C)),
-        x.new_empty((T, N), dtype=torch.float32),
-        x.new_empty((T, N * N), dtype=torch.float32),
-        x.new_empty((T, N), dtype=torch.float32),
-        x.new_empty((T, N * N + 2 * N), dtype=torch.float32),
-        x.new_empty((T, 1), dtype=torch.float32),
-        x.new_empty((2 * num_iters, T, N), dtype=torch.float32),
-        x.new_empty((2 * num_iters, T, N, N), dtype=torch.float32),
-        x.new_empty((2 * num_iters, T, N, N), dtype=torch.float32),
+        x.new_empty((T, N), dtype=single_or_double(x)),
+        x.new_empty((T, N * N), dtype=single_or_double(x)),
+        x.new_empty((T, N), dtype=single_or_double(x)),
+        x.new_empty((T, N * N + 2 * N), dtype=single_or_double(x)),
+        x.new_empty((T, 1), dtype=single_or_double(x)),
+        x.new_empty((2 * num_iters, T, N), dtype=single_or_double(x)),
+        x.new_empty((2 * num_iters, T, N, N), dtype=single_or_double(x)),
+        x.new_empty((2 * num_iters, T, N, N), dtype=single_or_double(x)),
     )
 
 

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from hyper_parallel.core.shard.argument_checks import ArgumentChecks
 from hyper_parallel.core.shard.dfunction import DFunction
+from hyper_parallel.platform import get_platform
 from hyper_parallel.platform.torch.custom_ops.custom_op_impl import load_kernel
 from hyper_parallel.platform.torch.kernel_source import kernel_instead
 
@@ -134,7 +135,8 @@ class Forward:
         for name, value, kept in zip(self.names, given, bound, strict=True):
             if isinstance(value, torch.Tensor) and kept is not value:
                 # What is saved for the backward is what was given, so that it must be what the kernel takes.
-                raise TypeError(f"For {self.op}, {name} should have dtype {kept.dtype}, but got {value.dtype}.")
+                dtypes = [get_platform().dtype_name(tensor) for tensor in (kept, value)]
+                raise TypeError(f"For {self.op}, {name} should have dtype {dtypes[0]}, but got {dtypes[1]}.")
         return bound
 
     def check(self, bound: Tensors) -> None:
@@ -145,7 +147,11 @@ class Forward:
         bound = self.bind(args)
         self.check(bound)
         with torch.no_grad():
-            return returned(load_kernel(self.op)(*bound))
+            outputs: Tensors = load_kernel(self.op)(*bound)
+        if any(isinstance(value, torch.Tensor) and value.dtype is torch.float64 for value in bound):
+            models = self.empty_outputs(**dict(zip(self.names, bound, strict=True)))
+            outputs = tuple(output.to(model.dtype) for output, model in zip(outputs, models, strict=True))
+        return returned(outputs)
 
     def empty(self, *args: Any) -> Any:
         bound = self.bind(args)
@@ -210,6 +216,11 @@ class Backward:
         raise RuntimeError(
             f"For {self.name}, there is no second derivative: autograd cannot differentiate what a kernel computes."
         )
+
+
+def single_or_double(tensor: Any) -> torch.dtype:
+    """The dtype of a float32 output: kernels on the host give float64 where the operator's first tensor is."""
+    return torch.float64 if tensor.dtype is torch.float64 else torch.float32
 
 
 def empty_if_absent(tensor: Any) -> Any:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator
+from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator, single_or_double
 
 from .dfunction import NpuAnyRankDFunction
 
@@ -20,7 +18,7 @@ def empty_outputs(x: Tensor, dim: int, **_others: Any) -> tuple[Tensor, ...]:
     split = x.shape[dim]
     y_shape = [N, *x.shape[1:-1], C]
     y_shape[dim % len(x.shape) + 0] = 2 * split
-    return (x.new_empty(y_shape), x.new_empty((N, *x.shape[1:-1]), dtype=torch.float32))
+    return (x.new_empty(y_shape), x.new_empty((N, *x.shape[1:-1]), dtype=single_or_double(x)))
 
 
 def empty_gradients(x: Tensor, gain: Tensor, same: Tensor, **_others: Any) -> tuple[Tensor, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator, empty_if_absent
+from hyper_parallel.platform.torch.library_operator import (
+    BackwardKernel,
+    define_operator,
+    empty_if_absent,
+    single_or_double,
+)
 
 from .dfunction import NpuBackwardCallDFunction
 
@@ -19,15 +22,15 @@ def empty_outputs(x: Tensor, layout: str, **_others: Any) -> tuple[Tensor, ...]:
         B, S, N, D = x.shape
         return (
             x.new_empty((B, S, N, D)),
-            x.new_empty((B, S, N * D), dtype=torch.float32),
-            x.new_empty((B, S, N), dtype=torch.float32),
+            x.new_empty((B, S, N * D), dtype=single_or_double(x)),
+            x.new_empty((B, S, N), dtype=single_or_double(x)),
         )
     # TND
     T, N, D = x.shape
     return (
         x.new_empty((T, N, D)),
-        x.new_empty((T, N * D), dtype=torch.float32),
-        x.new_empty((T, N), dtype=torch.float32),
+        x.new_empty((T, N * D), dtype=single_or_double(x)),
+        x.new_empty((T, N), dtype=single_or_double(x)),
     )
 
 

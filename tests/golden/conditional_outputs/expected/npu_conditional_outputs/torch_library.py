@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator
+from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator, single_or_double
 
 from .dfunction import NpuConditionalOutputsDFunction
 
@@ -17,7 +17,7 @@ def empty_outputs(x: Tensor, k_rows: Tensor, **_others: Any) -> tuple[Tensor, ..
     """The outputs of the kernel, without values."""
     B, H = x.shape
     K = k_rows.shape[1]
-    return (x.new_empty((B, K), dtype=torch.int32), x.new_empty((B, K)), x.new_empty((B, H), dtype=torch.float32))
+    return (x.new_empty((B, K), dtype=torch.int32), x.new_empty((B, K)), x.new_empty((B, H), dtype=single_or_double(x)))
 
 
 def empty_gradients(x: Tensor, k_rows: Tensor, **_others: Any) -> tuple[Tensor, ...]:

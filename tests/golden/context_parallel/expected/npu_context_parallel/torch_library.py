@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuContextParallelDFunction
 
@@ -21,8 +21,8 @@ def empty_outputs(query: Tensor, key: Tensor, previous: Tensor, layout: str, **_
         K = previous.shape[2]
         return (
             query.new_empty((B, S1, K), dtype=torch.int32),
-            query.new_empty((B, S2), dtype=torch.float32),
-            query.new_empty((D,), dtype=torch.float32),
+            query.new_empty((B, S2), dtype=single_or_double(query)),
+            query.new_empty((D,), dtype=single_or_double(query)),
             query.new_empty((1,), dtype=torch.int32),
         )
     # TND
@@ -31,8 +31,8 @@ def empty_outputs(query: Tensor, key: Tensor, previous: Tensor, layout: str, **_
     K = previous.shape[1]
     return (
         query.new_empty((T1, K), dtype=torch.int32),
-        query.new_empty((T2,), dtype=torch.float32),
-        query.new_empty((D,), dtype=torch.float32),
+        query.new_empty((T2,), dtype=single_or_double(query)),
+        query.new_empty((D,), dtype=single_or_double(query)),
         query.new_empty((1,), dtype=torch.int32),
     )
 

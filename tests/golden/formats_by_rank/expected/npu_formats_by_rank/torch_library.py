@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator
+from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator, single_or_double
 
 from .dfunction import NpuFormatsByRankDFunction
 
@@ -17,13 +15,13 @@ def empty_outputs(x: Tensor, **_others: Any) -> tuple[Tensor, ...]:
     """The outputs of the kernel, without values."""
     if len(x.shape) == 3:
         B, S, C = x.shape
-        return (x.new_empty((B, S, C)), x.new_empty((B, S, 1), dtype=torch.float32))
+        return (x.new_empty((B, S, C)), x.new_empty((B, S, 1), dtype=single_or_double(x)))
     if len(x.shape) == 2:
         T, C = x.shape
-        return (x.new_empty((T, C)), x.new_empty((T, 1), dtype=torch.float32))
+        return (x.new_empty((T, C)), x.new_empty((T, 1), dtype=single_or_double(x)))
     # VEC
     C = x.shape[0]
-    return (x.new_empty((C,)), x.new_empty((1,), dtype=torch.float32))
+    return (x.new_empty((C,)), x.new_empty((1,), dtype=single_or_double(x)))
 
 
 def empty_gradients(x: Tensor, gain: Tensor, **_others: Any) -> tuple[Tensor, ...]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuKernelCallsDFunction
 
@@ -17,10 +15,10 @@ def empty_outputs(x: Tensor, layout: str, **_others: Any) -> tuple[Tensor, ...]:
     """The outputs of the kernel, without values."""
     if layout == "BSD":
         B, S, D = x.shape
-        return (x.new_empty((B, S, D)), x.new_empty((1, 8), dtype=torch.float32))
+        return (x.new_empty((B, S, D)), x.new_empty((1, 8), dtype=single_or_double(x)))
     # TD
     T, D = x.shape
-    return (x.new_empty((T, D)), x.new_empty((1, 8), dtype=torch.float32))
+    return (x.new_empty((T, D)), x.new_empty((1, 8), dtype=single_or_double(x)))
 
 
 define_operator(

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuLongDimsDFunction
 
@@ -17,12 +15,12 @@ def empty_outputs(x: Tensor, steps: int, **_others: Any) -> tuple[Tensor, ...]:
     """The outputs of the kernel, without values."""
     if len(x.shape) == 2:
         A, B = x.shape
-        return (x.new_empty((B, A)), x.new_empty((2 * steps, A, B, 1), dtype=torch.float32))
+        return (x.new_empty((B, A)), x.new_empty((2 * steps, A, B, 1), dtype=single_or_double(x)))
     # AK
     A, B, C, D, E, F, G, H, K = x.shape
     return (
         x.new_empty((K, H, G, F, E, D, C, B, A)),
-        x.new_empty((2 * steps, A, B, C, D, E, F, G, H, K, 1), dtype=torch.float32),
+        x.new_empty((2 * steps, A, B, C, D, E, F, G, H, K, 1), dtype=single_or_double(x)),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuPrecomputedByLossDFunction
 
@@ -23,7 +21,7 @@ def empty_outputs(
     return (
         prediction.new_empty((B, H)),
         weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long.new_empty((B,)),
-        prediction.new_empty((1,), dtype=torch.float32),
+        prediction.new_empty((1,), dtype=single_or_double(prediction)),
     )
 
 

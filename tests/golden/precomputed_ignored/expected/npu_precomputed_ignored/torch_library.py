@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuPrecomputedIgnoredDFunction
 
@@ -16,7 +14,7 @@ from .dfunction import NpuPrecomputedIgnoredDFunction
 def empty_outputs(x: Tensor, **_others: Any) -> tuple[Tensor, ...]:
     """The outputs of the kernel, without values."""
     B, H = x.shape
-    return (x.new_empty((1,), dtype=torch.float32), x.new_empty((B, H)))
+    return (x.new_empty((1,), dtype=single_or_double(x)), x.new_empty((B, H)))
 
 
 define_operator(

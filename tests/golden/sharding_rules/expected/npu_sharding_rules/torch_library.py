@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import define_operator
+from hyper_parallel.platform.torch.library_operator import define_operator, single_or_double
 
 from .dfunction import NpuShardingRulesDFunction
 
@@ -18,7 +16,7 @@ def empty_outputs(x: Tensor, h_out: Tensor, query: Tensor, **_others: Any) -> tu
     B, S, _ = x.shape
     N = query.shape[1]
     P = h_out.shape[2]
-    return (x.new_empty((B, S, P), dtype=torch.float32), x.new_empty((B, N), dtype=torch.float32))
+    return (x.new_empty((B, S, P), dtype=single_or_double(x)), x.new_empty((B, N), dtype=single_or_double(x)))
 
 
 define_operator(

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from hyper_parallel.core.shard.argument_types import Tensor
-from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator
+from hyper_parallel.platform.torch.library_operator import BackwardKernel, define_operator, single_or_double
 
 from .dfunction import NpuUnusedGradientsDFunction
 
@@ -19,9 +17,9 @@ def empty_outputs(x: Tensor, index: Tensor, **_others: Any) -> tuple[Tensor, ...
     return (
         x.new_empty((B, H)),
         index.new_empty((B,)),
-        x.new_empty((B,), dtype=torch.float32),
-        x.new_empty((B,), dtype=torch.float32),
-        x.new_empty((H,), dtype=torch.float32),
+        x.new_empty((B,), dtype=single_or_double(x)),
+        x.new_empty((B,), dtype=single_or_double(x)),
+        x.new_empty((H,), dtype=single_or_double(x)),
     )
 
 
