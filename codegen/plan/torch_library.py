@@ -8,9 +8,11 @@ An operator returns all that its kernel gives: hidden outputs too, and those tha
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from ..spec.model import Argument, Attribute, BackwardCall, LengthsArgument, Output, Spec, TensorArgument, Value
+from ..text.python_code import several_from
 from ..text.python_expression import laid_out
 from ..text.python_layout import Group, Item, call, lay_out, prefixed, statement
 from ..text.torch_code import names_read
@@ -113,7 +115,9 @@ def schema_value(value: Value) -> str | None:
         return f"[{', '.join(str(item) for item in value)}]"
     if isinstance(value, str):
         return f'"{value}"' if value.isascii() and value.isprintable() and not set('"\\') & set(value) else None
-    return repr(value) if isinstance(value, int) or math.isfinite(value) else None
+    if isinstance(value, float) and value and not sys.float_info.min <= abs(value) < math.inf:
+        return None  # infinite, or so small that the parser of schemas takes it for an overflow
+    return repr(value)
 
 
 def schema_input(spec: Spec, item: BackwardInput) -> str:
@@ -168,9 +172,9 @@ class Allocation:
         for name in names:
             owner = extent_owner(self.spec, name, form)
             targets = unpacked_dims(self.spec, owner, names, form) if owner else ()
-            if name not in done and len(set(targets) - {"_"}) > 1:
+            if owner and name not in done and len(set(targets) - {"_"}) > 1:
                 done |= set(targets)
-                yield statement(f"{', '.join(targets)} = ", f"{owner.name}.shape" if owner else "", "", indent)
+                yield several_from(targets, f"{owner.name}.shape", indent)
             elif name not in done:
                 yield statement(f"{name} = ", extent(self.spec, name, form), "", indent)
 

@@ -39,7 +39,8 @@ def library_imports(plan: TorchLibraryPlan) -> str:
     ]
     lines = ["from typing import Any", ""]
     lines += ["import torch", ""] if "torch" in used else []
-    lines += ["from hyper_parallel.core.shard.argument_checks import factorial"] if "factorial" in used else []
+    checks = sorted({"INT64_MAX", "factorial"} & used)
+    lines += [import_line("hyper_parallel.core.shard.argument_checks", *checks)] if checks else []
     lines += [type_import(types), import_line("hyper_parallel.platform.torch.library_operator", *names)]
     return "\n".join(lines)
 

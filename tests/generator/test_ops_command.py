@@ -22,6 +22,7 @@ EXPECTED = {
     f"{LSE}/__init__.py",
     f"{LSE}/api.py",
     f"{LSE}/dfunction.py",
+    f"{LSE}/torch_library.py",
     f"{LSE}/parallel_{LSE}.py",
     f"{LSE}/{LSE}_ops.yaml",
     f"{LSE}/{LSE}.cc",

@@ -113,12 +113,17 @@ def is_delegated(op):
     ("op", "message"),
     [
         ("npu_mhc_post", "For npu_mhc_post, hyper_parallel::npu_mhc_post has no kernel for NPUs: it runs on"),
-        ("npu_dense_lightning_indexer_softmax_lse", r"call torch_npu\.npu_dense_lightning_indexer_softmax_lse\(\.\.\.\)"),
+        (
+            "npu_dense_lightning_indexer_softmax_lse",
+            r"call torch_npu\.npu_dense_lightning_indexer_softmax_lse\(\.\.\.\)",
+        ),
     ],
 )
 def test_on_an_npu(op, message):
     """There is none here, so the dispatcher is told that the tensors are on one."""
-    shapes = {"npu_mhc_post": ((4, 2, 8), (4, 2, 2), (4, 8), (4, 2))}.get(op, ((1, 2, 8, 128), (1, 3, 1, 128), (1, 2, 8)))
+    shapes = {"npu_mhc_post": ((4, 2, 8), (4, 2, 2), (4, 8), (4, 2))}.get(
+        op, ((1, 2, 8, 128), (1, 3, 1, 128), (1, 2, 8))
+    )
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
     with pytest.raises(NotImplementedError, match=message):
         getattr(OPS, op).default.redispatch(keys, *drawn(*shapes))

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 import torch
@@ -99,7 +98,9 @@ def test_one_graph_for_every_length():
     for ends in ([3, 7], [2, 9], [5, 6], [1, 12]):
         generator = torch.Generator().manual_seed(ends[-1])
         tokens = ends[-1]
-        tensors = [torch.randn(shape, generator=generator) for shape in ((tokens, 8, 128), (tokens, 1, 128), (tokens, 8))]
+        tensors = [
+            torch.randn(shape, generator=generator) for shape in ((tokens, 8, 128), (tokens, 1, 128), (tokens, 8))
+        ]
         for found, expected in zip(compiled(*tensors, ends), run(*tensors, ends), strict=True):
             assert torch.equal(found, expected)
     assert frames.frame_count == 1
