@@ -116,6 +116,7 @@ class TorchLibraryPlan:
     outputs: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]  # names and types
     body: str
+    used: tuple[str, ...]  # what the bodies of both functions use and the file imports
     backward: TorchBackwardPlan | None
 
 

@@ -15,7 +15,7 @@ from ..spec.model import Argument, Attribute, BackwardCall, LengthsArgument, Out
 from ..text.python_code import several_from
 from ..text.python_expression import laid_out
 from ..text.python_layout import Group, Item, call, lay_out, prefixed, statement
-from ..text.torch_code import names_read
+from ..text.torch_code import IMPORTED, names_read
 from .backward import refused_outputs
 from .backward_inputs import BackwardInput, BackwardInputs, cotangent, gradient, gradient_models, produced_gradients
 from .cpp import Shapes, rest_source
@@ -45,12 +45,15 @@ def derive_torch_library(spec: Spec, inputs: BackwardInputs) -> TorchLibraryPlan
     if spec.kernel is None:
         return None
     body = Allocation(spec).text()
+    called = backward(spec, spec.backward, inputs) if isinstance(spec.backward, BackwardCall) else None
+    read = names_read(body) | (names_read(called.body) if called else set())
     return TorchLibraryPlan(
         arguments=tuple(schema_argument(item, symbolic_integers(spec)) for item in spec.arguments),
         outputs=tuple(output.name for output in spec.outputs),
         parameters=parameters(body, ((item.name, item) for item in spec.arguments)),
         body=body,
-        backward=backward(spec, spec.backward, inputs) if isinstance(spec.backward, BackwardCall) else None,
+        used=tuple(name for name in IMPORTED if name in read),
+        backward=called,
     )
 
 

@@ -14,10 +14,15 @@ from .python_expression import quoted
 from .python_layout import Group, Item, lay_out, prefixed
 
 if TYPE_CHECKING:
-    from ..plan.operator import OperatorPlan, TorchLibraryPlan
+    from ..plan.operator import OperatorPlan, TorchBackwardPlan
 
 Parameters = Iterable[tuple[str, str]]
 """Names and types."""
+
+FROM_CHECKS = ("INT64_MAX", "factorial")
+FROM_RUNTIME = ("empty_if_absent", "single_or_double")
+IMPORTED = ("torch", *FROM_CHECKS, *FROM_RUNTIME)
+"""What the functions that allocate may use, in the order of import lines."""
 
 
 def names_read(body: str) -> set[str]:
@@ -26,23 +31,19 @@ def names_read(body: str) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
-def library_imports(plan: TorchLibraryPlan) -> str:
-    """The import lines of an operator's file."""
-    functions = [(plan.parameters, plan.body)]
-    functions += [(plan.backward.parameters, plan.backward.body)] if plan.backward else []
-    used = set().union(*(names_read(body) for _, body in functions))
-    types = {word for parameters, _ in functions for _, kind in parameters for word in kind.split()} & set(TYPES)
-    names = [
-        *(["BackwardKernel"] if plan.backward else []),
-        "define_operator",
-        *sorted({"empty_if_absent", "single_or_double"} & used),
-    ]
+def library_imports(parameters: Parameters, used: Iterable[str], backward: TorchBackwardPlan | None) -> str:
+    """The import lines of an operator's file: for types, and for the names that its functions use."""
+    declared = [*parameters, *(backward.parameters if backward else ())]
+    types = {word for _, kind in declared for word in kind.split()} & set(TYPES)
+    defining = [*(["BackwardKernel"] if backward else []), "define_operator"]
+    checks = [name for name in used if name in FROM_CHECKS]
     lines = ["from typing import Any", ""]
     lines += ["import torch", ""] if "torch" in used else []
-    checks = sorted({"INT64_MAX", "factorial"} & used)
     lines += [import_line("hyper_parallel.core.shard.argument_checks", *checks)] if checks else []
-    lines += [type_import(types), import_line("hyper_parallel.platform.torch.library_operator", *names)]
-    return "\n".join(lines)
+    runtime = (*defining, *(name for name in used if name in FROM_RUNTIME))
+    return "\n".join(
+        [*lines, type_import(types), import_line("hyper_parallel.platform.torch.library_operator", *runtime)]
+    )
 
 
 def allocation_signature(name: str, parameters: Parameters) -> str:
