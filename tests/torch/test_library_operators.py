@@ -12,13 +12,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import hyper_parallel.torch_library  # noqa: F401 - defines the operators
-from hyper_parallel import library
+from hyper_parallel import DTensor, Shard, init_device_mesh, library
 from tests.operators.plain_table import check_plain, plain_calls
 from tests.operators.sharded_calls import as_tuple
 
 CALLS = dict(plain_calls())
 ONE_DTYPE = {name: call for name, call in CALLS.items() if name.endswith("float32")}
-COMPILED = {name: call for name, call in ONE_DTYPE.items() if "in the middle" not in name}
+COMPILED = [
+    pytest.param(call, id=name, marks=pytest.mark.slow if name.split()[1] in ("TN", "ragged") else ())
+    for name, call in ONE_DTYPE.items()
+    if "in the middle" not in name
+]
 
 
 def operator(op):
@@ -54,7 +58,7 @@ def test_checks_of_torch(call):
     assert set(found) == {"test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"}
 
 
-@pytest.mark.parametrize("call", COMPILED.values(), ids=COMPILED)
+@pytest.mark.parametrize("call", COMPILED)
 def test_compiled_as_one_graph(call):
     torch._dynamo.reset()
 
@@ -104,6 +108,29 @@ def test_one_graph_for_every_length():
         for found, expected in zip(compiled(*tensors, ends), run(*tensors, ends), strict=True):
             assert torch.equal(found, expected)
     assert frames.frame_count == 1
+
+
+def test_exported():
+    class Layer(torch.nn.Module):
+        def forward(self, x, h_res, h_out, h_post):
+            return operator("npu_mhc_post")(x, h_res, h_out, h_post)
+
+    tensors = [torch.randn(shape) for shape in ((4, 2, 8), (4, 2, 2), (4, 8), (4, 2))]
+    exported = torch.export.export(Layer(), tuple(tensors), dynamic_shapes=[{0: torch.export.Dim("T")}] * 4)
+    assert [node.target for node in exported.graph.nodes if node.op == "call_function"] == [
+        torch.ops.hyper_parallel.npu_mhc_post.default
+    ]
+    fewer = [tensor[:3] for tensor in tensors]
+    assert torch.equal(exported.module()(*fewer), Layer()(*fewer))
+
+
+def test_dtensors():
+    """The layout rule of the operator holds for the torch.library one, where all outputs are returned."""
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("dp",))
+    tensors = [torch.randn(shape) for shape in ((4, 2, 8), (4, 2, 2), (4, 8), (4, 2))]
+    out = operator("npu_mhc_post")(*(DTensor.from_local(tensor, mesh, (Shard(0),)) for tensor in tensors))
+    assert out.placements == (Shard(0),)
+    assert torch.equal(out.to_local(), operator("npu_mhc_post")(*tensors))
 
 
 def test_unknown_extents():
