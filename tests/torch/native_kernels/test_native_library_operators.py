@@ -19,8 +19,9 @@ def on_numpy():
     return calls_on_numpy()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("float64")])
 def test_the_bits_of_numpy(name, on_numpy):
+    """Not in float64, where outputs have the dtypes of the references, whichever kernel computes them."""
     check_plain(on_numpy[name], EAGER)
 
 
