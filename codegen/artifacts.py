@@ -22,6 +22,7 @@ RULE_FILES = {
 KERNEL_FILES = {
     "{op}/api.py": "api.py.j2",
     "{op}/dfunction.py": "dfunction.py.j2",
+    "{op}/torch_library.py": "torch_library.py.j2",
     "{op}/{op}.cc": "operator.cc.j2",
 }
 """What an operator with a kernel has besides its layout rule."""

@@ -26,6 +26,7 @@ from .artifacts import (
 )
 from .cache import Cache
 from .text import python_code as code
+from .text import torch_code
 from .text.docstring import comment_lines, docstring, prose
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def environment() -> jinja2.Environment:
     found.filters["chomp"] = lambda text: text.removesuffix("\n")
     found.filters["comment_lines"] = comment_lines
     found.filters["docstring"] = docstring
-    found.globals |= {piece.__name__: piece for piece in code.PIECES}
+    found.globals |= {piece.__name__: piece for piece in (*code.PIECES, *torch_code.PIECES)}
     return found
 
 

@@ -66,6 +66,10 @@ class OperatorEntry:
         """The operator's method of the generated class of a platform."""
         return getattr(self._load(f"platform_{platform}", class_name), self.op)  # type: ignore[no-any-return]
 
+    def define_torch_operator(self) -> None:
+        """Define the torch.library operator, once. ImportError if the library was generated without one."""
+        self._load(f"{self.op}.torch_library", "empty_outputs")
+
     def _load(self, module: str, name: str) -> Any:
         found = getattr(self.library.load(module), name, None)
         if found is None:

@@ -18,6 +18,7 @@ from .cpp import derive_cpp
 from .facts import packed_dims, visible_outputs
 from .layout_rule import layout_rule
 from .operator import LibraryPlan, OperatorPlan, OutputPlan, Parameter
+from .torch_library import derive_torch_library
 
 PYTHON_TYPE = {
     "int": "int",
@@ -62,6 +63,7 @@ def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
         sample=spec.sample,
         torch_delegate=spec.torch_delegate,
         cpp=derive_cpp(spec, inputs),
+        torch_library=derive_torch_library(spec, inputs),
     )
 
 

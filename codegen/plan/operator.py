@@ -98,6 +98,29 @@ class BackwardPlan:
 
 
 @dataclass(frozen=True)
+class TorchBackwardPlan:
+    """The torch.library operator of the backward kernel; `parameters` are what the function with `body` takes."""
+
+    arguments: tuple[str, ...]  # as the schema declares them
+    outputs: tuple[str, ...]
+    refused: tuple[str, ...]  # outputs whose incoming gradients, the last arguments, must be zero
+    parameters: tuple[tuple[str, str], ...]  # names and types
+    body: str
+
+
+@dataclass(frozen=True)
+class TorchLibraryPlan:
+    """The torch.library operator of the kernel; `parameters` are what the function with `body` takes."""
+
+    arguments: tuple[str, ...]  # as the schema declares them
+    outputs: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]  # names and types
+    body: str
+    used: tuple[str, ...]  # what the bodies of both functions use and the file imports
+    backward: TorchBackwardPlan | None
+
+
+@dataclass(frozen=True)
 class OperatorPlan:
     op: str
     names: tuple[str, ...]  # the operator's name and its aliases
@@ -122,6 +145,7 @@ class OperatorPlan:
     sample: Reference | None
     torch_delegate: str
     cpp: CppPlan | None
+    torch_library: TorchLibraryPlan | None
 
 
 @dataclass(frozen=True)

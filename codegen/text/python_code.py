@@ -160,8 +160,14 @@ def saved_line(names: Iterable[str], indent: int) -> str:
     names = tuple(names)
     if len(names) == 1:
         return statement(f"({names[0]},) = ", "ctx.saved_tensors", "", indent)
-    line = f"{' ' * indent}{', '.join(names)} = ctx.saved_tensors"
-    return line if columns(line) <= WIDTH else exploded(Group("(", names, ") = ctx.saved_tensors"), indent)
+    return several_from(names, "ctx.saved_tensors", indent)
+
+
+def several_from(names: Iterable[str], value: str, indent: int) -> str:
+    """Unpacking of a value to several names, in brackets where they need several lines."""
+    names = tuple(names)
+    line = f"{' ' * indent}{', '.join(names)} = {value}"
+    return line if columns(line) <= WIDTH else exploded(Group("(", names, f") = {value}"), indent)
 
 
 def refusal_signature(name: str, indent: int) -> str:

@@ -24,6 +24,8 @@ class Platform(ABC):
     """Base class of differentiable functions: static ``forward(ctx, *args)`` and ``backward(ctx, *grads)``."""
     DTensorBase: ClassVar[type]
     """Base class of DTensor: how the framework's own functions treat one."""
+    symbolic_integers: ClassVar[tuple[type, ...]] = ()
+    """The types that stand for integers where the framework traces a computation."""
 
     @property
     @abstractmethod
@@ -108,6 +110,10 @@ class Platform(ABC):
     def is_on_host(self, tensor: Any) -> bool:
         """Return whether a plain tensor lies in host memory."""
 
+    def has_values(self, tensor: Any) -> bool:  # noqa: ARG002 - only some platforms have tensors without
+        """Return whether a plain tensor has elements; where a computation is traced it has a shape and a dtype only."""
+        return True
+
     def host_integers(self, value: Any) -> tuple[int, ...]:
         """Return a list, tuple or 1-D tensor of integers as Python integers.
 
@@ -116,7 +122,7 @@ class Platform(ABC):
             ValueError: ``value`` is a tensor that is not 1-D.
         """
         if isinstance(value, list | tuple):
-            return tuple(_integer(element, value) for element in value)
+            return tuple(self._integer(element, value) for element in value)
         if not self.is_tensor(value):
             raise TypeError(f"expected a list, tuple or 1-D tensor of integers, but got {type(value).__name__}")
         if value.ndim != 1:
@@ -125,6 +131,15 @@ class Platform(ABC):
         if not dtype.startswith(("int", "uint")):
             raise TypeError(f"expected a tensor of integers, but got dtype {dtype}")
         return tuple(self._to_host_list(value))
+
+    def _integer(self, element: Any, value: object) -> int:
+        if type(element) is int:
+            return element
+        if isinstance(element, self.symbolic_integers):
+            return element  # type: ignore[return-value]
+        if isinstance(element, Integral) and not isinstance(element, bool):
+            return int(element)
+        raise TypeError(f"expected integers, but got {element!r} ({type(element).__name__}) in {value!r}")
 
     def _to_host_list(self, tensor: Any) -> list[int]:
         elements: list[int] = tensor.tolist()
@@ -211,11 +226,3 @@ class Platform(ABC):
             raise TypeError(
                 f"a {op} over ranks needs numbers that can be divided or added, but got a tensor of {dtype}"
             )
-
-
-def _integer(element: object, value: object) -> int:
-    if type(element) is int:
-        return element
-    if isinstance(element, Integral) and not isinstance(element, bool):
-        return int(element)
-    raise TypeError(f"expected integers, but got {element!r} ({type(element).__name__}) in {value!r}")

@@ -76,6 +76,14 @@ class Batch:
             found += run([tool("clang-format"), "--dry-run", "-Werror", *sources], self.folder)
         return self.complaints(found)
 
+    def torch_operators(self) -> dict[str, list[str]]:
+        """What is wrong with the torch.library operators, defined in a process of their own."""
+        command = [sys.executable, "-m", "tests.fuzz.torch_operators", str(self.folder), *self.specs]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return self.complaints(done.stdout)
+
     def cpp(self) -> dict[str, list[str]]:
         """What g++ says about every operator in one translation unit, against the recording stand-in for MindSpore."""
         unit = self.folder / "unit.cc"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from . import command_line
@@ -84,12 +85,13 @@ class Campaign:
         return Batch(folder)
 
     def finish_batch(self, compiled: bool | None = None) -> None:
-        """Check what has been generated with ruff and, for some batches, g++."""
+        """Check what has been generated with ruff and, for some batches, torch and g++."""
         if not self.batch.specs:
             return
         compiled = self.batches % COMPILED_EVERY == 0 if compiled is None else compiled
         checks: list[Callable[[], dict[str, list[str]]]] = [] if missing(["ruff"]) else [self.batch.python]
         checks += [self.batch.formatting] if self.with_layout and not missing(["ruff", "clang-format"]) else []
+        checks += [self.batch.torch_operators] if compiled and find_spec("torch") else []
         checks += [self.batch.cpp] if compiled and not missing(["g++"]) else []
         for check in checks:
             for op, lines in check().items():

@@ -11,7 +11,7 @@ import pytest
 from tests.fixtures.library import RUNS, SPECS, fixture_library
 
 FILES = sorted(path.name for path in RUNS.glob("run_*.py"))
-PLATFORM = {"run_on_torch.py": "torch"}
+PLATFORM = {"run_on_torch.py": "torch", "run_torch_library.py": "torch"}
 
 
 @pytest.mark.parametrize("name", FILES)

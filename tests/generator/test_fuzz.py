@@ -104,6 +104,19 @@ def test_what_was_found_is_python_that_linters_like(tmp_path: Path, folder: Path
     assert batch.formatting() == {}
 
 
+def test_every_accepted_spec_is_an_operator_of_torch(tmp_path: Path, folder: Path) -> None:
+    """The file imports, torch accepts the schema, and its arguments and defaults are those of the function."""
+    pytest.importorskip("torch")
+    batch = found_batch(tmp_path, folder)
+    drawn = [valid_spec(random.Random(f"torch {number}")) for number in range(60)]
+    for text in (*real_specs(), *drawn):
+        verdict = judge(text.encode(), folder)
+        if verdict.files is not None:
+            batch.add(verdict.op, text.encode(), verdict.files)
+    assert len(batch.specs) > 60
+    assert batch.torch_operators() == {}
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_what_was_found_compiles(tmp_path: Path, folder: Path) -> None:

@@ -12,6 +12,7 @@ import math
 import numbers
 import reprlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
@@ -40,6 +41,13 @@ def factorial(n: int) -> int:
     if not 0 <= n <= MOST_FACTORIAL:
         raise ValueError(f"fact({n}) is outside of fact(0) to fact({MOST_FACTORIAL}), 64 bits")
     return math.factorial(n)
+
+
+@dataclass(frozen=True)
+class UnreadEnds:
+    """Document ends of which only the number is known, because the tensor that holds them has no values."""
+
+    count: int
 
 
 class ArgumentChecks:
@@ -121,6 +129,8 @@ class ArgumentChecks:
         fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if kind is int and fits and not -INT64_MAX - 1 <= value <= INT64_MAX:
             self.fail(f"{name} should fit into 64 bits, but got {value}")
+        if not fits and kind is int and isinstance(value, get_platform().symbolic_integers):
+            return
         if not fits or (isinstance(value, bool) and kind is not bool):
             got = f"{value!r} of type {type(value).__name__}"
             if isinstance(value, numbers.Number) and not isinstance(value, int | float) and kind in (int, float):
@@ -144,12 +154,15 @@ class ArgumentChecks:
         if value is not None:
             self.fail(f"{name} should be None in format {form}, which has no dim {dim}, but got {value!r}")
 
-    def host_lengths(self, name: str, value: Any) -> tuple[int, ...] | None:
+    def host_lengths(self, name: str, value: Any) -> tuple[int, ...] | UnreadEnds | None:
         """Document ends as integers on the host, from a list, a tensor or a DTensor; None stays None."""
         if value is None:
             return None
+        local, platform = value.to_local() if isinstance(value, DTensor) else value, get_platform()
+        if platform.is_tensor(local) and not platform.has_values(local):
+            return UnreadEnds(local.shape[0])
         try:
-            return get_platform().host_integers(value.to_local() if isinstance(value, DTensor) else value)
+            return platform.host_integers(local)
         except (TypeError, ValueError) as error:
             raise type(error)(f"For {self.op}, {name} should be cumulative document ends: {error}") from None
 
@@ -161,6 +174,9 @@ class ArgumentChecks:
         if get_platform().is_tensor(local) and get_platform().dtype_name(local) == dtype:
             return local
         ends = self.host_lengths(name, local) or ()
+        if isinstance(ends, UnreadEnds):
+            given = get_platform().dtype_name(local)
+            raise TypeError(f"For {self.op}, {name} should have dtype {dtype}, but got {given}.")
         limit = 2**31 - 1 if dtype == "int32" else INT64_MAX
         if any(not 0 <= end <= limit for end in ends):
             self.fail(f"{name} should fit into {dtype}, but got {_short(ends)}")
@@ -188,10 +204,12 @@ class ArgumentChecks:
             self.fail(f"{name} should be a dtype, one of {', '.join(DTYPES)}, but got {value!r}")
         return word
 
-    def documents(self, name: str, ends: Sequence[int] | None, leading_zero: bool = False) -> int | None:
+    def documents(self, name: str, ends: Sequence[int] | UnreadEnds | None, leading_zero: bool = False) -> int | None:
         """The number of documents; None if there are no document ends."""
         if ends is None:
             return None
+        if isinstance(ends, UnreadEnds):
+            return ends.count - leading_zero
         if leading_zero:
             self.leading_zero(name, ends)
         return len(ends) - leading_zero
@@ -204,14 +222,14 @@ class ArgumentChecks:
     def document_ends(
         self,
         name: str,
-        ends: Sequence[int] | None,
+        ends: Sequence[int] | UnreadEnds | None,
         dim: str,
         extent: int,
         leading_zero: bool = False,
         groups: int = 1,
     ) -> None:
         """Cumulative document ends: they do not decrease and end at the tokens of one of the data-parallel `groups`."""
-        if ends is None:
+        if ends is None or isinstance(ends, UnreadEnds):
             return
         if leading_zero:
             self.leading_zero(name, ends)
@@ -234,15 +252,15 @@ class ArgumentChecks:
     def same_documents(
         self,
         first: str,
-        ends: Sequence[int] | None,
+        ends: Sequence[int] | UnreadEnds | None,
         second: str,
-        others: Sequence[int] | None,
+        others: Sequence[int] | UnreadEnds | None,
         leading_zeros: tuple[bool, bool] = (False, False),
     ) -> None:
         """Two lists of ends that speak of the same documents; either may start with a zero that ends none."""
         if ends is None or others is None:
             return
-        counts = len(ends) - leading_zeros[0], len(others) - leading_zeros[1]
+        counts = _count(ends) - leading_zeros[0], _count(others) - leading_zeros[1]
         if counts[0] != counts[1]:
             self.fail(f"{first} and {second} should have as many documents, but got {counts[0]} and {counts[1]}")
 
@@ -254,7 +272,9 @@ class ArgumentChecks:
 
     def no_cotangent(self, output: str, cotangent: Any) -> None:
         """An output whose gradient the backward does not use must not get one other than zero."""
-        if cotangent is not None and get_platform().any_nonzero(cotangent):
+        if cotangent is None or not get_platform().has_values(cotangent):
+            return
+        if get_platform().any_nonzero(cotangent):
             raise RuntimeError(f"For {self.op}, {output} has no gradient, but the loss depends on it. Detach {output}.")
 
     def require(self, condition: str, /, **values: Any) -> NoReturn:
@@ -273,6 +293,10 @@ def dim_names(dims: str, rank: int) -> list[str]:
         return words
     index = words.index("...")
     return [*words[:index], *["..."] * (rank - len(words) + 1), *words[index + 1 :]]
+
+
+def _count(ends: Sequence[int] | UnreadEnds) -> int:
+    return ends.count if isinstance(ends, UnreadEnds) else len(ends)
 
 
 def _short(ends: Sequence[int]) -> str:

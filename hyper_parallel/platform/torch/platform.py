@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from torch._subclasses.fake_tensor import is_fake
 
 from hyper_parallel.core.dtensor.mesh_geometry import parallel_ranks
 from hyper_parallel.platform.environment import number_from_environment
@@ -21,6 +22,7 @@ from hyper_parallel.platform.peers import among_ranks
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.torch.agreement import check_on_host
 from hyper_parallel.platform.torch.dtensor_base import TorchDTensorBase
+from hyper_parallel.platform.torch.kernel_source import given_kernel
 from hyper_parallel.platform.torch.opaque import opaque
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class TorchPlatform(Platform):
     name: ClassVar[str] = "torch"
     Function: ClassVar[type] = torch.autograd.Function
     DTensorBase: ClassVar[type] = TorchDTensorBase
+    symbolic_integers: ClassVar[tuple[type, ...]] = (torch.SymInt,)
 
     @property
     def custom_ops(self) -> Any:
@@ -49,6 +52,9 @@ class TorchPlatform(Platform):
         from hyper_parallel.platform.torch.modules import TorchModules
 
         return TorchModules()
+
+    def load_kernel(self, op_name: str) -> Callable[..., Any]:
+        return given_kernel() or super().load_kernel(op_name)
 
     def get_op_name(self, func: Any) -> str:
         if isinstance(func, torch._ops.OpOverload):
@@ -88,8 +94,11 @@ class TorchPlatform(Platform):
         return (tensor.dtype, tensor.device)
 
     def is_on_host(self, tensor: Any) -> bool:
-        on_host: bool = tensor.device.type == "cpu"
+        on_host: bool = tensor.device.type in ("cpu", "meta")  # a meta tensor is whatever a kernel takes
         return on_host
+
+    def has_values(self, tensor: Any) -> bool:
+        return not (tensor.is_meta or is_fake(tensor))
 
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor.narrow(dim, start, length)
