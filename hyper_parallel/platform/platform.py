@@ -83,6 +83,11 @@ class Platform(ABC):
         """Return the function whose parameters a call of ``function`` has: of a module, the method that it runs."""
         return function
 
+    @property
+    def records_backward(self) -> bool:
+        """Whether the backward that runs now is recorded, to be differentiated once more."""
+        return False
+
     @abstractmethod
     def is_tensor(self, value: object) -> bool:
         """Return whether ``value`` is a tensor of the framework itself (a DTensor is not)."""

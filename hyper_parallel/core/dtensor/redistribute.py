@@ -140,7 +140,13 @@ class _Redistribution(Function):
                 count = source.mesh.mesh_shape[step.axis]
                 grad = grad / count if step.kind == "reduce" else grad * count
         held = _without_partial(target) if ctx.gradient is None else ctx.gradient()
-        return _run(grad, held, _without_partial(source)), None, None, None
+        # A gradient that is to be differentiated takes its way back by the same rules, not by those of the collectives.
+        run = _redistributed if get_platform().records_backward else _run
+        return run(grad, held, _without_partial(source)), None, None, None
+
+
+def _redistributed(local: Any, source: Layout, target: Layout) -> Any:
+    return _Redistribution.apply(local, source, target, None)
 
 
 def _run(local: Any, source: Layout, target: Layout) -> Any:

@@ -72,6 +72,10 @@ class TorchPlatform(Platform):
     def called_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function.forward if isinstance(function, torch.nn.Module) else function
 
+    @property
+    def records_backward(self) -> bool:
+        return torch.is_grad_enabled()
+
     def is_tensor(self, value: object) -> bool:
         kind = type(value)
         return kind is torch.Tensor or (issubclass(kind, torch.Tensor) and not _is_dtensor_of_torch(kind))
