@@ -43,18 +43,38 @@ std::vector<ms::Tensor> npu_dense_lightning_indexer_softmax_lse(
   int64_t pre_tokens,
   int64_t next_tokens
 ) {
+  const ArgumentChecks checks("npu_dense_lightning_indexer_softmax_lse");
+  checks.FloatDtype("query_index", query_index, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key_index", key_index, {query_index.data_type()});
+  checks.Dtype("weights", weights, {query_index.data_type(), ms::TypeId::kNumberTypeFloat32});
   ShapeVector softmax_max_shape;
   if (layout == "BSND") {
+    checks.Dims("query_index", query_index, "B S1 N1 D", {kAny, kAny, kAny, kAny});
     const int64_t B = query_index.shape()[0];
     const int64_t S1 = query_index.shape()[1];
+    const int64_t N1 = query_index.shape()[2];
+    const int64_t D = query_index.shape()[3];
+    checks.Dims("key_index", key_index, "B S2 N2 D", {B, kAny, kAny, D});
     const int64_t N2 = key_index.shape()[2];
+    checks.Dims("weights", weights, "B S1 N1", {B, S1, N1});
+    checks.Absent("actual_seq_qlen", actual_seq_qlen, "T1", "BSND");
+    checks.Absent("actual_seq_klen", actual_seq_klen, "T2", "BSND");
     softmax_max_shape = {B, N2, S1};
   } else if (layout == "TND") {
+    checks.Dims("query_index", query_index, "T1 N1 D", {kAny, kAny, kAny});
     const int64_t T1 = query_index.shape()[0];
+    const int64_t N1 = query_index.shape()[1];
+    const int64_t D = query_index.shape()[2];
+    checks.Dims("key_index", key_index, "T2 N2 D", {kAny, kAny, D});
+    const int64_t T2 = key_index.shape()[0];
     const int64_t N2 = key_index.shape()[1];
+    checks.Dims("weights", weights, "T1 N1", {T1, N1});
+    checks.DocumentEnds("actual_seq_qlen", actual_seq_qlen, "T1", T1);
+    checks.DocumentEnds("actual_seq_klen", actual_seq_klen, "T2", T2);
+    checks.SameDocuments("actual_seq_qlen", DocumentCount(actual_seq_qlen), "actual_seq_klen", DocumentCount(actual_seq_klen));
     softmax_max_shape = {N2, T1};
   } else {
-    ThrowUnknownFormat("npu_dense_lightning_indexer_softmax_lse", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
   const ms::Tensor softmax_max(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
   const ms::Tensor softmax_sum(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);

@@ -50,20 +50,31 @@ std::vector<ms::Tensor> npu_mhc_post(
   const ms::Tensor& h_out,
   const ms::Tensor& h_post
 ) {
+  const ArgumentChecks checks("npu_mhc_post");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("h_res", h_res, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("h_out", h_out, {x.data_type()});
+  checks.FloatDtype("h_post", h_post, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector out_shape;
   if (x.shape().size() == 4) {
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     const int64_t N = x.shape()[2];
     const int64_t D = x.shape()[3];
+    checks.Dims("h_res", h_res, "B S N N", {B, S, N, N});
+    checks.Dims("h_out", h_out, "B S D", {B, S, D});
+    checks.Dims("h_post", h_post, "B S N", {B, S, N});
     out_shape = {B, S, N, D};
   } else if (x.shape().size() == 3) {
     const int64_t T = x.shape()[0];
     const int64_t N = x.shape()[1];
     const int64_t D = x.shape()[2];
+    checks.Dims("h_res", h_res, "T N N", {T, N, N});
+    checks.Dims("h_out", h_out, "T D", {T, D});
+    checks.Dims("h_post", h_post, "T N", {T, N});
     out_shape = {T, N, D};
   } else {
-    ThrowUnknownRank("npu_mhc_post", "x", x, "4 or 3");
+    checks.UnknownRank("x", x, "4 or 3");
   }
   const ms::Tensor out(x.data_type(), out_shape);
 
@@ -87,6 +98,32 @@ std::vector<ms::Tensor> npu_mhc_post_backward(
   const ms::Tensor& h_out,
   const ms::Tensor& h_post
 ) {
+  const ArgumentChecks checks("npu_mhc_post_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("h_res", h_res, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("h_out", h_out, {x.data_type()});
+  checks.FloatDtype("h_post", h_post, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_out", grad_out, {x.data_type()});
+  if (x.shape().size() == 4) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    const int64_t N = x.shape()[2];
+    const int64_t D = x.shape()[3];
+    checks.Dims("h_res", h_res, "B S N N", {B, S, N, N});
+    checks.Dims("h_out", h_out, "B S D", {B, S, D});
+    checks.Dims("h_post", h_post, "B S N", {B, S, N});
+    checks.Dims("grad_out", grad_out, "B S N D", {B, S, N, D});
+  } else if (x.shape().size() == 3) {
+    const int64_t T = x.shape()[0];
+    const int64_t N = x.shape()[1];
+    const int64_t D = x.shape()[2];
+    checks.Dims("h_res", h_res, "T N N", {T, N, N});
+    checks.Dims("h_out", h_out, "T D", {T, D});
+    checks.Dims("h_post", h_post, "T N", {T, N});
+    checks.Dims("grad_out", grad_out, "T N D", {T, N, D});
+  } else {
+    checks.UnknownRank("x", x, "4 or 3");
+  }
   const ms::Tensor d_x(x.data_type(), x.shape());
   const ms::Tensor d_h_res(h_res.data_type(), h_res.shape());
   const ms::Tensor d_h_out(h_out.data_type(), h_out.shape());

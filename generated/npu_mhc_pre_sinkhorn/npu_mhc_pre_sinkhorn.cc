@@ -55,6 +55,11 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
   double norm_eps,
   bool out_flag
 ) {
+  const ArgumentChecks checks("npu_mhc_pre_sinkhorn");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("phi", phi, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("alpha", alpha, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("bias", bias, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector h_in_shape;
   ShapeVector h_post_shape;
   ShapeVector h_res_shape;
@@ -67,26 +72,36 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
     const int64_t S = x.shape()[1];
     const int64_t N = x.shape()[2];
     const int64_t C = x.shape()[3];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
     h_in_shape = {B, S, C};
     h_post_shape = {B, S, N};
     h_res_shape = {B, S, N * N};
     hc_before_norm_shape = {B, S, N * N + 2 * N};
     inv_rms_shape = {B, S, 1};
     sum_out_shape = {2 * num_iters, B, S, N};
+    checks.NotNegative("sum_out", sum_out_shape, "2*num_iters B S N");
     norm_out_shape = {2 * num_iters, B, S, N, N};
+    checks.NotNegative("norm_out", norm_out_shape, "2*num_iters B S N N");
   } else if (x.shape().size() == 3) {
     const int64_t T = x.shape()[0];
     const int64_t N = x.shape()[1];
     const int64_t C = x.shape()[2];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
     h_in_shape = {T, C};
     h_post_shape = {T, N};
     h_res_shape = {T, N * N};
     hc_before_norm_shape = {T, N * N + 2 * N};
     inv_rms_shape = {T, 1};
     sum_out_shape = {2 * num_iters, T, N};
+    checks.NotNegative("sum_out", sum_out_shape, "2*num_iters T N");
     norm_out_shape = {2 * num_iters, T, N, N};
+    checks.NotNegative("norm_out", norm_out_shape, "2*num_iters T N N");
   } else {
-    ThrowUnknownRank("npu_mhc_pre_sinkhorn", "x", x, "4 or 3");
+    checks.UnknownRank("x", x, "4 or 3");
   }
   const ms::Tensor h_in(x.data_type(), h_in_shape);
   const ms::Tensor h_post(ms::TypeId::kNumberTypeFloat32, h_post_shape);
@@ -144,6 +159,53 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn_backward(
   const ms::Tensor& norm_out,
   double hc_eps
 ) {
+  const ArgumentChecks checks("npu_mhc_pre_sinkhorn_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("phi", phi, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("alpha", alpha, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("bias", bias, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("h_pre", h_pre, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("hc_before_norm", hc_before_norm, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("inv_rms", inv_rms, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("sum_out", sum_out, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("norm_out", norm_out, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_h_in", grad_h_in, {x.data_type()});
+  checks.FloatDtype("grad_h_post", grad_h_post, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("grad_h_res", grad_h_res, {ms::TypeId::kNumberTypeFloat32});
+  if (x.shape().size() == 4) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    const int64_t N = x.shape()[2];
+    const int64_t C = x.shape()[3];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
+    checks.Dims("h_pre", h_pre, "B S N", {B, S, N});
+    checks.Dims("hc_before_norm", hc_before_norm, "B S N*N+2*N", {B, S, N * N + 2 * N});
+    checks.Dims("inv_rms", inv_rms, "B S 1", {B, S, 1});
+    checks.Dims("sum_out", sum_out, "2*num_iters B S N", {kAny, B, S, N});
+    checks.Dims("norm_out", norm_out, "2*num_iters B S N N", {kAny, B, S, N, N});
+    checks.Dims("grad_h_in", grad_h_in, "B S C", {B, S, C});
+    checks.Dims("grad_h_post", grad_h_post, "B S N", {B, S, N});
+    checks.Dims("grad_h_res", grad_h_res, "B S N N", {B, S, N, N});
+  } else if (x.shape().size() == 3) {
+    const int64_t T = x.shape()[0];
+    const int64_t N = x.shape()[1];
+    const int64_t C = x.shape()[2];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
+    checks.Dims("h_pre", h_pre, "T N", {T, N});
+    checks.Dims("hc_before_norm", hc_before_norm, "T N*N+2*N", {T, N * N + 2 * N});
+    checks.Dims("inv_rms", inv_rms, "T 1", {T, 1});
+    checks.Dims("sum_out", sum_out, "2*num_iters T N", {kAny, T, N});
+    checks.Dims("norm_out", norm_out, "2*num_iters T N N", {kAny, T, N, N});
+    checks.Dims("grad_h_in", grad_h_in, "T C", {T, C});
+    checks.Dims("grad_h_post", grad_h_post, "T N", {T, N});
+    checks.Dims("grad_h_res", grad_h_res, "T N N", {T, N, N});
+  } else {
+    checks.UnknownRank("x", x, "4 or 3");
+  }
   const ms::Tensor d_x(x.data_type(), x.shape());
   const ms::Tensor d_phi(phi.data_type(), phi.shape());
   const ms::Tensor d_alpha(alpha.data_type(), alpha.shape());

@@ -74,6 +74,9 @@ std::vector<ms::Tensor> npu_example(
   double eps,
   bool out_flag
 ) {
+  const ArgumentChecks checks("npu_example");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("rope", rope, {x.data_type()});
   int64_t S = 0;
   int64_t N = 0;
   ShapeVector out_shape;
@@ -90,7 +93,7 @@ std::vector<ms::Tensor> npu_example(
     out_shape = {T, N};
     sums_shape = {2 * num_iters, T, N * N};
   } else {
-    ThrowUnknownFormat("npu_example", "layout", layout, "BSN, TN");
+    checks.UnknownFormat("layout", layout, "one of 'BSN', 'TN'");
   }
   const ms::Tensor out(x.data_type(), out_shape);
   const ms::Tensor sums(ms::TypeId::kNumberTypeFloat32, sums_shape);

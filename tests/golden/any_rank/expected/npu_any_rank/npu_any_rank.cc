@@ -50,12 +50,20 @@ std::vector<ms::Tensor> npu_any_rank(
   const ms::Tensor& same,
   int64_t dim
 ) {
+  const ArgumentChecks checks("npu_any_rank");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("same", same, {x.data_type()});
+  checks.AnyRank("x", x, "N ... C", 2);
   const int64_t N = x.shape()[0];
   const int64_t C = x.shape()[x.shape().size() - 1];
-  const int64_t split = x.shape()[AxisOf(dim, x)];
-  ShapeVector y_shape = Joined({N}, Rest(x, 1, 1), {C});
+  const ShapeVector rest = Rest(x, 1, 1);
+  const int64_t split = checks.Axis("dim", dim, "x", x, 1, 1);
+  checks.Dims("gain", gain, "C", {C});
+  checks.Dims("same", same, "N ... C", Joined({N}, rest, {C}));
+  ShapeVector y_shape = Joined({N}, rest, {C});
   y_shape[AxisOf(dim, x)] = 2 * split;
-  ShapeVector mean_shape = Joined({N}, Rest(x, 1, 1), {});
+  ShapeVector mean_shape = Joined({N}, rest, {});
   const ms::Tensor y(x.data_type(), y_shape);
   const ms::Tensor mean(ms::TypeId::kNumberTypeFloat32, mean_shape);
 
@@ -81,6 +89,21 @@ std::vector<ms::Tensor> npu_any_rank_backward(
   const ms::Tensor& same,
   int64_t dim
 ) {
+  const ArgumentChecks checks("npu_any_rank_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("same", same, {x.data_type()});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.AnyRank("x", x, "N ... C", 2);
+  const int64_t N = x.shape()[0];
+  const int64_t C = x.shape()[x.shape().size() - 1];
+  const ShapeVector rest = Rest(x, 1, 1);
+  const int64_t split = checks.Axis("dim", dim, "x", x, 1, 1);
+  checks.Dims("gain", gain, "C", {C});
+  checks.Dims("same", same, "N ... C", Joined({N}, rest, {C}));
+  ShapeVector grad_y_shape = Joined({N}, rest, {C});
+  grad_y_shape[AxisOf(dim, x)] = 2 * split;
+  checks.Dims("grad_y", grad_y, "N ... C", grad_y_shape);
   const ms::Tensor d_x(x.data_type(), x.shape());
   const ms::Tensor d_gain(gain.data_type(), gain.shape());
   const ms::Tensor d_same(same.data_type(), same.shape());

@@ -67,26 +67,36 @@ std::vector<ms::Tensor> npu_backward_call(
   double eps,
   int64_t repeats
 ) {
+  const ArgumentChecks checks("npu_backward_call");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("weight", weight, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("bias", bias, {x.data_type()});
   ShapeVector y_shape;
   ShapeVector flat_shape;
   ShapeVector statistics_shape;
   if (layout == "BSND") {
+    checks.Dims("x", x, "B S N D", {kAny, kAny, kAny, kAny});
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     const int64_t N = x.shape()[2];
     const int64_t D = x.shape()[3];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("bias", bias, "N D", {N, D});
     y_shape = {B, S, N, D};
     flat_shape = {B, S, N * D};
     statistics_shape = {B, S, N};
   } else if (layout == "TND") {
+    checks.Dims("x", x, "T N D", {kAny, kAny, kAny});
     const int64_t T = x.shape()[0];
     const int64_t N = x.shape()[1];
     const int64_t D = x.shape()[2];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("bias", bias, "N D", {N, D});
     y_shape = {T, N, D};
     flat_shape = {T, N * D};
     statistics_shape = {T, N};
   } else {
-    ThrowUnknownFormat("npu_backward_call", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
   const ms::Tensor y(x.data_type(), y_shape);
   const ms::Tensor flat(ms::TypeId::kNumberTypeFloat32, flat_shape);
@@ -124,19 +134,46 @@ std::vector<ms::Tensor> npu_backward_call_backward(
   const std::optional<ms::Tensor>& bias,
   const std::string& layout
 ) {
+  const ArgumentChecks checks("npu_backward_call_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("weight", weight, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("bias", bias, {x.data_type()});
+  checks.Dtype("weight_unsqueezed", weight_unsqueezed, {weight.data_type()});
+  checks.Dtype("bias_flattened", bias_flattened, {x.data_type()});
+  checks.FloatDtype("statistics", statistics, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.FloatDtype("grad_flat", grad_flat, {ms::TypeId::kNumberTypeFloat32});
   int64_t N = 0;
   ShapeVector scratch_shape;
   if (layout == "BSND") {
+    checks.Dims("x", x, "B S N D", {kAny, kAny, kAny, kAny});
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     N = x.shape()[2];
+    const int64_t D = x.shape()[3];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("weight_unsqueezed", weight_unsqueezed, "1 N N*D", {1, N, N * D});
+    checks.Dims("statistics", statistics, "B S N", {B, S, N});
+    checks.Dims("grad_y", grad_y, "B S D N", {B, S, D, N});
+    checks.Dims("grad_flat", grad_flat, "B S N D", {B, S, N, D});
+    checks.Dims("bias", bias, "N D", {N, D});
+    checks.Dims("bias_flattened", bias_flattened, "N*D", {N * D});
     scratch_shape = {B, S, N};
   } else if (layout == "TND") {
+    checks.Dims("x", x, "T N D", {kAny, kAny, kAny});
     const int64_t T = x.shape()[0];
     N = x.shape()[1];
+    const int64_t D = x.shape()[2];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("weight_unsqueezed", weight_unsqueezed, "1 N N*D", {1, N, N * D});
+    checks.Dims("statistics", statistics, "T N", {T, N});
+    checks.Dims("grad_y", grad_y, "T D N", {T, D, N});
+    checks.Dims("grad_flat", grad_flat, "T N D", {T, N, D});
+    checks.Dims("bias", bias, "N D", {N, D});
+    checks.Dims("bias_flattened", bias_flattened, "N*D", {N * D});
     scratch_shape = {T, N};
   } else {
-    ThrowUnknownFormat("npu_backward_call", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
   const ms::Tensor d_x(x.data_type(), x.shape());
   const ms::Tensor d_weight(weight.data_type(), weight.shape());

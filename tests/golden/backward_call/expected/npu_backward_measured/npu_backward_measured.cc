@@ -49,20 +49,29 @@ std::vector<ms::Tensor> npu_backward_measured(
   const ms::Tensor& gain,
   const std::optional<std::vector<int64_t>>& starts
 ) {
+  const ArgumentChecks checks("npu_backward_measured");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector y_shape;
   if (x.shape().size() == 3) {
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
+    checks.Dims("gain", gain, "N D", {kAny, kAny});
     const int64_t N = gain.shape()[0];
     const int64_t D = gain.shape()[1];
+    checks.Extent("x", 2, "N*D", x.shape()[2], N * D);
+    checks.Absent("starts", starts, "T", "BSH");
     y_shape = {B, S, N * D};
   } else if (x.shape().size() == 2) {
     const int64_t T = x.shape()[0];
+    checks.Dims("gain", gain, "N D 1", {kAny, kAny, 1});
     const int64_t N = gain.shape()[0];
     const int64_t D = gain.shape()[1];
+    checks.Extent("x", 1, "N*D", x.shape()[1], N * D);
+    checks.DocumentEnds("starts", starts, "T", T, 1);
     y_shape = {T, N * D};
   } else {
-    ThrowUnknownRank("npu_backward_measured", "x", x, "3 or 2");
+    checks.UnknownRank("x", x, "3 or 2");
   }
   const ms::Tensor y(x.data_type(), y_shape);
 
@@ -83,6 +92,27 @@ std::vector<ms::Tensor> npu_backward_measured_backward(
   const std::optional<std::vector<int64_t>>& starts,
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_backward_measured_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  if (x.shape().size() == 3) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    checks.Dims("grad_y", grad_y, "B S N D", {B, S, kAny, kAny});
+    const int64_t N = grad_y.shape()[2];
+    const int64_t D = grad_y.shape()[3];
+    checks.Extent("x", 2, "N*D", x.shape()[2], N * D);
+    checks.Absent("starts", starts, "T", "BSH");
+  } else if (x.shape().size() == 2) {
+    const int64_t T = x.shape()[0];
+    checks.Dims("grad_y", grad_y, "T N D", {T, kAny, kAny});
+    const int64_t N = grad_y.shape()[1];
+    const int64_t D = grad_y.shape()[2];
+    checks.Extent("x", 1, "N*D", x.shape()[1], N * D);
+    checks.DocumentEnds("starts", starts, "T", T, 1);
+  } else {
+    checks.UnknownRank("x", x, "3 or 2");
+  }
   const ms::Tensor d_x(x.data_type(), x.shape());
 
   const auto runner = std::make_shared<NpuBackwardMeasuredBackwardRunner>("npu_backward_measured_backward");

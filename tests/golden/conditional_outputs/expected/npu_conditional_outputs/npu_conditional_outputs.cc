@@ -49,8 +49,13 @@ std::vector<ms::Tensor> npu_conditional_outputs(
   const ms::Tensor& k_rows,
   bool return_value
 ) {
+  const ArgumentChecks checks("npu_conditional_outputs");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("k_rows", k_rows, {x.data_type()});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
+  checks.Dims("k_rows", k_rows, "B K", {B, kAny});
   const int64_t K = k_rows.shape()[1];
   ShapeVector indices_shape = {B, K};
   ShapeVector saved_shape = {B, H};
@@ -81,6 +86,20 @@ std::vector<ms::Tensor> npu_conditional_outputs_backward(
   const ms::Tensor& saved,
   const ms::Tensor& indices
 ) {
+  const ArgumentChecks checks("npu_conditional_outputs_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("k_rows", k_rows, {x.data_type()});
+  checks.FloatDtype("saved", saved, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("indices", indices, {ms::TypeId::kNumberTypeInt32});
+  checks.Dtype("grad_values", grad_values, {x.data_type()});
+  checks.Dims("x", x, "B H", {kAny, kAny});
+  const int64_t B = x.shape()[0];
+  const int64_t H = x.shape()[1];
+  checks.Dims("k_rows", k_rows, "B K", {B, kAny});
+  const int64_t K = k_rows.shape()[1];
+  checks.Dims("saved", saved, "B H", {B, H});
+  checks.Dims("indices", indices, "B K", {B, K});
+  checks.Dims("grad_values", grad_values, "B K", {B, K});
   const ms::Tensor d_x(x.data_type(), x.shape());
   const ms::Tensor d_k_rows(k_rows.data_type(), k_rows.shape());
 

@@ -51,9 +51,19 @@ std::vector<ms::Tensor> npu_document_lengths(
   const ms::Tensor& ends,
   const std::optional<std::vector<int64_t>>& other_ends
 ) {
+  const ArgumentChecks checks("npu_document_lengths");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("other", other, {x.data_type()});
+  checks.FloatDtype("initial", initial, {ms::TypeId::kNumberTypeFloat32});
+  checks.DeviceLengths("ends", ends, ms::TypeId::kNumberTypeInt32, 1);
+  const int64_t Documents = DocumentCount(ends, 1);
+  checks.Dims("x", x, "T H", {kAny, kAny});
   const int64_t T = x.shape()[0];
   const int64_t H = x.shape()[1];
-  const int64_t Documents = initial.shape()[0];
+  checks.Dims("other", other, "U H", {kAny, H});
+  const int64_t U = other.shape()[0];
+  checks.Dims("initial", initial, "Documents H", {Documents, H});
+  checks.DocumentEnds("other_ends", other_ends, "U", U);
   ShapeVector y_shape = {T, H};
   const ms::Tensor y(x.data_type(), y_shape);
 
@@ -80,7 +90,21 @@ std::vector<ms::Tensor> npu_document_lengths_backward(
   const ms::Tensor& ends,
   const std::optional<std::vector<int64_t>>& other_ends
 ) {
-  const int64_t Documents = initial.shape()[0];
+  const ArgumentChecks checks("npu_document_lengths_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("other", other, {x.data_type()});
+  checks.FloatDtype("initial", initial, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.DeviceLengths("ends", ends, ms::TypeId::kNumberTypeInt32, 1);
+  const int64_t Documents = DocumentCount(ends, 1);
+  checks.Dims("x", x, "T H", {kAny, kAny});
+  const int64_t T = x.shape()[0];
+  const int64_t H = x.shape()[1];
+  checks.Dims("other", other, "U H", {kAny, H});
+  const int64_t U = other.shape()[0];
+  checks.Dims("initial", initial, "Documents H", {Documents, H});
+  checks.Dims("grad_y", grad_y, "T H", {T, H});
+  checks.DocumentEnds("other_ends", other_ends, "U", U);
   const ms::Tensor d_x(x.data_type(), x.shape());
   const ms::Tensor d_other(other.data_type(), other.shape());
 

@@ -33,6 +33,9 @@ std::vector<ms::Tensor> npu_hostile_prose(
   const ms::Tensor& x,
   const std::string& mode
 ) {
+  const ArgumentChecks checks("npu_hostile_prose");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};

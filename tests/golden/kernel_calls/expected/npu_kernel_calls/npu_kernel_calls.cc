@@ -68,6 +68,8 @@ std::vector<ms::Tensor> npu_kernel_calls(
   const std::string& layout,
   int64_t count
 ) {
+  const ArgumentChecks checks("npu_kernel_calls");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
   int64_t B = 0;
   int64_t S = 0;
   int64_t T = 0;
@@ -75,18 +77,23 @@ std::vector<ms::Tensor> npu_kernel_calls(
   ShapeVector y_shape;
   ShapeVector partial_shape;
   if (layout == "BSD") {
+    checks.Dims("x", x, "B S D", {kAny, kAny, kAny});
     B = x.shape()[0];
     S = x.shape()[1];
     D = x.shape()[2];
+    checks.Absent("ends", ends, "T", "BSD");
     y_shape = {B, S, D};
     partial_shape = {B, S, 2 * D};
   } else if (layout == "TD") {
+    checks.Dims("x", x, "T D", {kAny, kAny});
     T = x.shape()[0];
     D = x.shape()[1];
+    checks.DocumentEnds("ends", ends, "T", T);
     y_shape = {T, D};
     partial_shape = {T, CeilDiv(D, count)};
+    checks.NotNegative("partial", partial_shape, "T cdiv(D,count)");
   } else {
-    ThrowUnknownFormat("npu_kernel_calls", "layout", layout, "BSD, TD");
+    checks.UnknownFormat("layout", layout, "one of 'BSD', 'TD'");
   }
   const ms::Tensor y(x.data_type(), y_shape);
   const ms::Tensor total(ms::TypeId::kNumberTypeFloat32, ShapeVector{1, 8});

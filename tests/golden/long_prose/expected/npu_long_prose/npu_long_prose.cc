@@ -32,6 +32,9 @@ class NpuLongProseRunner final : public OperatorRunner {
 std::vector<ms::Tensor> npu_long_prose(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_long_prose");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};

@@ -61,8 +61,30 @@ std::vector<ms::Tensor> npu_many_arguments(
   const std::vector<int64_t>& steps,
   const std::vector<int64_t>& table
 ) {
+  const ArgumentChecks checks("npu_many_arguments");
+  checks.FloatDtype("x0", x0, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("x1", x1, {x0.data_type()});
+  checks.Dtype("x2", x2, {x0.data_type(), ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("x3", x3, {x0.data_type()});
+  checks.Dtype("x4", x4, {ms::TypeId::kNumberTypeInt32});
+  checks.Dtype("x5", x5, {ms::TypeId::kNumberTypeInt64});
+  checks.Dtype("x6", x6, {ms::TypeId::kNumberTypeBool});
+  checks.Dtype("x7", x7, {ms::TypeId::kNumberTypeUInt8});
+  checks.FloatDtype("mask", mask, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("bias", bias, {x0.data_type()});
+  checks.Dims("x0", x0, "B H", {kAny, kAny});
   const int64_t B = x0.shape()[0];
   const int64_t H = x0.shape()[1];
+  checks.Dims("x1", x1, "B H", {B, H});
+  checks.Dims("x2", x2, "B K", {B, kAny});
+  const int64_t K = x2.shape()[1];
+  checks.Dims("x3", x3, "B K", {B, K});
+  checks.Dims("x4", x4, "B", {B});
+  checks.Dims("x5", x5, "B", {B});
+  checks.Dims("x6", x6, "B", {B});
+  checks.Dims("x7", x7, "B", {B});
+  checks.Dims("mask", mask, "B H", {B, H});
+  checks.Dims("bias", bias, "H", {H});
   ShapeVector y_shape = {B, H};
   const ms::Tensor y(DtypeOf(out_dtype), y_shape);
 

@@ -32,6 +32,9 @@ class NpuNineOutputsRunner final : public OperatorRunner {
 std::vector<ms::Tensor> npu_nine_outputs(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_nine_outputs");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector first_of_the_outputs_shape = {B, H};

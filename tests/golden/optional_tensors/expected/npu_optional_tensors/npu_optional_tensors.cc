@@ -52,17 +52,40 @@ std::vector<ms::Tensor> npu_optional_tensors(
   const std::string& layout,
   const std::optional<std::vector<int64_t>>& shape
 ) {
+  const ArgumentChecks checks("npu_optional_tensors");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("rope", rope, {x.data_type()});
+  checks.Dtype("key_rope", key_rope, {x.data_type()});
+  checks.FloatDtype("extra", extra, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector y_shape;
   if (layout == "BH") {
+    checks.Dims("x", x, "B H", {kAny, kAny});
     const int64_t B = x.shape()[0];
     const int64_t H = x.shape()[1];
+    checks.Dims("rope", rope, "B R", {B, kAny});
+    const int64_t R = ExtentOf(rope, 1);
+    checks.Dims("key_rope", key_rope, "B R", {B, R});
+    checks.Dims("extra", extra, "Q 2*Q", {kAny, kAny});
+    const int64_t Q = ExtentOf(extra, 0);
+    if (extra.has_value()) {
+      checks.Extent("extra", 1, "2*Q", extra->shape()[1], 2 * Q);
+    }
     y_shape = {B, H};
   } else if (layout == "TH") {
+    checks.Dims("x", x, "T H", {kAny, kAny});
     const int64_t T = x.shape()[0];
     const int64_t H = x.shape()[1];
+    checks.Dims("rope", rope, "T R", {T, kAny});
+    const int64_t R = ExtentOf(rope, 1);
+    checks.Dims("key_rope", key_rope, "T R", {T, R});
+    checks.Dims("extra", extra, "Q 2*Q", {kAny, kAny});
+    const int64_t Q = ExtentOf(extra, 0);
+    if (extra.has_value()) {
+      checks.Extent("extra", 1, "2*Q", extra->shape()[1], 2 * Q);
+    }
     y_shape = {T, H};
   } else {
-    ThrowUnknownFormat("npu_optional_tensors", "layout", layout, "BH, TH");
+    checks.UnknownFormat("layout", layout, "one of 'BH', 'TH'");
   }
   const ms::Tensor y(x.data_type(), y_shape);
 
@@ -87,6 +110,12 @@ std::vector<ms::Tensor> npu_optional_tensors_backward(
   const std::optional<ms::Tensor>& rope,
   const std::optional<ms::Tensor>& key_rope
 ) {
+  const ArgumentChecks checks("npu_optional_tensors_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("rope", rope, {x.data_type()});
+  checks.Dtype("key_rope", key_rope, {x.data_type()});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.SameShape("grad_y", grad_y, "x", x);
   const ms::Tensor d_x(x.data_type(), x.shape());
   const std::optional<ms::Tensor> d_rope = LikeIfPresent(rope);
   const std::optional<ms::Tensor> d_key_rope = LikeIfPresent(key_rope);

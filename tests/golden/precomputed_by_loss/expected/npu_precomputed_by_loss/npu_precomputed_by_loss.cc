@@ -34,8 +34,15 @@ std::vector<ms::Tensor> npu_precomputed_by_loss(
   const ms::Tensor& target,
   const ms::Tensor& weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long
 ) {
+  const ArgumentChecks checks("npu_precomputed_by_loss");
+  checks.FloatDtype("prediction", prediction, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("target", target, {prediction.data_type()});
+  checks.FloatDtype("weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long", weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("prediction", prediction, "B H", {kAny, kAny});
   const int64_t B = prediction.shape()[0];
   const int64_t H = prediction.shape()[1];
+  checks.Dims("target", target, "B H", {B, H});
+  checks.Dims("weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long", weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long, "B", {B});
   ShapeVector d_prediction_shape = {B, H};
   ShapeVector d_weights_shape = {B};
   const ms::Tensor d_prediction(prediction.data_type(), d_prediction_shape);

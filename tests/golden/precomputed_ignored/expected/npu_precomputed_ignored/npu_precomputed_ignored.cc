@@ -32,6 +32,9 @@ class NpuPrecomputedIgnoredRunner final : public OperatorRunner {
 std::vector<ms::Tensor> npu_precomputed_ignored(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_precomputed_ignored");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector d_x_shape = {B, H};

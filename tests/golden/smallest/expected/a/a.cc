@@ -32,6 +32,9 @@ class ARunner final : public OperatorRunner {
 std::vector<ms::Tensor> a(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("a");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "N", {kAny});
   const int64_t N = x.shape()[0];
   ShapeVector y_shape = {N};
   const ms::Tensor y(x.data_type(), y_shape);

@@ -48,8 +48,13 @@ std::vector<ms::Tensor> npu_unused_gradients(
   const ms::Tensor& x,
   const ms::Tensor& index
 ) {
+  const ArgumentChecks checks("npu_unused_gradients");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("index", index, {ms::TypeId::kNumberTypeInt32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
+  checks.Dims("index", index, "B", {B});
   ShapeVector y_shape = {B, H};
   ShapeVector place_shape = {B};
   ShapeVector top_shape = {H};
@@ -82,6 +87,12 @@ std::vector<ms::Tensor> npu_unused_gradients_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& index
 ) {
+  const ArgumentChecks checks("npu_unused_gradients_backward");
+  checks.Dtype("index", index, {ms::TypeId::kNumberTypeInt32});
+  checks.FloatDtype("grad_y", grad_y, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("index", index, "B", {kAny});
+  const int64_t B = index.shape()[0];
+  checks.Dims("grad_y", grad_y, "B H", {B, kAny});
   const ms::Tensor d_x(grad_y.data_type(), grad_y.shape());
 
   const auto runner = std::make_shared<NpuUnusedGradientsBackwardRunner>("npu_unused_gradients_backward");
