@@ -30,8 +30,9 @@ namespace hyper_parallel {
 // A tensor to check; one that is missing where it may be is right.
 class CheckedTensor {
  public:
-  CheckedTensor(const ms::Tensor& tensor) : tensor_(&tensor) {}  // NOLINT: converts on purpose
-  CheckedTensor(const std::optional<ms::Tensor>& tensor) : tensor_(tensor ? &*tensor : nullptr) {}  // NOLINT
+  // Converts on purpose, so that each check takes both.
+  CheckedTensor(const ms::Tensor& tensor) : tensor_(&tensor) {}
+  CheckedTensor(const std::optional<ms::Tensor>& tensor) : tensor_(tensor ? &*tensor : nullptr) {}
 
   bool is_given() const { return tensor_ != nullptr; }
   const ms::Tensor& operator*() const { return *tensor_; }

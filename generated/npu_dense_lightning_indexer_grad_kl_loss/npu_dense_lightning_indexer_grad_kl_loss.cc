@@ -29,7 +29,8 @@ class NpuDenseLightningIndexerGradKlLossRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_dense_lightning_indexer_grad_kl_loss(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_dense_lightning_indexer_grad_kl_loss(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const ms::Tensor& query_index,
@@ -123,48 +124,50 @@ std::vector<ms::Tensor> npu_dense_lightning_indexer_grad_kl_loss(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor d_query_index(query_index.data_type(), d_query_index_shape);
-  const ms::Tensor d_key_index(key_index.data_type(), d_key_index_shape);
-  const ms::Tensor d_weights(weights.data_type(), d_weights_shape);
-  const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_query_index(query_index.data_type(), d_query_index_shape);
+    const ms::Tensor d_key_index(key_index.data_type(), d_key_index_shape);
+    const ms::Tensor d_weights(weights.data_type(), d_weights_shape);
+    const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
 
-  const auto runner = std::make_shared<NpuDenseLightningIndexerGradKlLossRunner>("npu_dense_lightning_indexer_grad_kl_loss");
-  runner->Launch(
-    query,
-    key,
-    query_index,
-    key_index,
-    weights,
-    softmax_max,
-    softmax_sum,
-    softmax_max_index,
-    softmax_sum_index,
-    query_rope,
-    key_rope,
-    EmptyIfMissing(actual_seq_qlen),
-    EmptyIfMissing(actual_seq_klen),
-    scale_value,
-    layout,
-    sparse_mode,
-    pre_tokens,
-    next_tokens,
-    Output(d_query_index),
-    Output(d_key_index),
-    Output(d_weights),
-    Output(loss)
-  );
-  return {
-    d_query_index,
-    d_key_index,
-    d_weights,
-    loss,
+    const auto runner = std::make_shared<NpuDenseLightningIndexerGradKlLossRunner>("npu_dense_lightning_indexer_grad_kl_loss");
+    runner->Launch(
+      query,
+      key,
+      query_index,
+      key_index,
+      weights,
+      softmax_max,
+      softmax_sum,
+      softmax_max_index,
+      softmax_sum_index,
+      query_rope,
+      key_rope,
+      EmptyIfMissing(actual_seq_qlen),
+      EmptyIfMissing(actual_seq_klen),
+      scale_value,
+      layout,
+      sparse_mode,
+      pre_tokens,
+      next_tokens,
+      Output(d_query_index),
+      Output(d_key_index),
+      Output(d_weights),
+      Output(loss)
+    );
+    return {
+      d_query_index,
+      d_key_index,
+      d_weights,
+      loss,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_dense_lightning_indexer_grad_kl_loss, m) {
-  m.def("npu_dense_lightning_indexer_grad_kl_loss", PYBOOST_CALLER(4, npu_dense_lightning_indexer_grad_kl_loss));
+  m.def("npu_dense_lightning_indexer_grad_kl_loss", HP_CALLER(4, npu_dense_lightning_indexer_grad_kl_loss));
 }
 
 }  // namespace hyper_parallel

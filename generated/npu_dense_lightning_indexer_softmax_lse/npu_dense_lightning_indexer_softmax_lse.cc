@@ -32,7 +32,8 @@ class NpuDenseLightningIndexerSoftmaxLseRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_dense_lightning_indexer_softmax_lse(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_dense_lightning_indexer_softmax_lse(
   const ms::Tensor& query_index,
   const ms::Tensor& key_index,
   const ms::Tensor& weights,
@@ -76,33 +77,35 @@ std::vector<ms::Tensor> npu_dense_lightning_indexer_softmax_lse(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor softmax_max(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
-  const ms::Tensor softmax_sum(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor softmax_max(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
+    const ms::Tensor softmax_sum(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
 
-  const auto runner = std::make_shared<NpuDenseLightningIndexerSoftmaxLseRunner>("npu_dense_lightning_indexer_softmax_lse");
-  runner->Launch(
-    query_index,
-    key_index,
-    weights,
-    EmptyIfMissing(actual_seq_qlen),
-    EmptyIfMissing(actual_seq_klen),
-    layout,
-    sparse_mode,
-    pre_tokens,
-    next_tokens,
-    Output(softmax_max),
-    Output(softmax_sum)
-  );
-  return {
-    softmax_max,
-    softmax_sum,
+    const auto runner = std::make_shared<NpuDenseLightningIndexerSoftmaxLseRunner>("npu_dense_lightning_indexer_softmax_lse");
+    runner->Launch(
+      query_index,
+      key_index,
+      weights,
+      EmptyIfMissing(actual_seq_qlen),
+      EmptyIfMissing(actual_seq_klen),
+      layout,
+      sparse_mode,
+      pre_tokens,
+      next_tokens,
+      Output(softmax_max),
+      Output(softmax_sum)
+    );
+    return {
+      softmax_max,
+      softmax_sum,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_dense_lightning_indexer_softmax_lse, m) {
-  m.def("npu_dense_lightning_indexer_softmax_lse", PYBOOST_CALLER(2, npu_dense_lightning_indexer_softmax_lse));
+  m.def("npu_dense_lightning_indexer_softmax_lse", HP_CALLER(2, npu_dense_lightning_indexer_softmax_lse));
 }
 
 }  // namespace hyper_parallel

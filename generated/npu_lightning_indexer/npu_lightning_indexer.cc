@@ -29,7 +29,8 @@ class NpuLightningIndexerRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_lightning_indexer(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_lightning_indexer(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const ms::Tensor& weights,
@@ -85,42 +86,44 @@ std::vector<ms::Tensor> npu_lightning_indexer(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor sparse_indices(ms::TypeId::kNumberTypeInt32, sparse_indices_shape);
-  const ms::Tensor sparse_values(ms::TypeId::kNumberTypeFloat32, sparse_indices_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor sparse_indices(ms::TypeId::kNumberTypeInt32, sparse_indices_shape);
+    const ms::Tensor sparse_values(ms::TypeId::kNumberTypeFloat32, sparse_indices_shape);
 
-  const auto runner = std::make_shared<NpuLightningIndexerRunner>("npu_lightning_indexer");
-  runner->Launch(
-    query,
-    key,
-    weights,
-    cu_seq_lens_q,
-    cu_seq_lens_k,
-    kNoTensor,
-    kNoTensor,
-    cmp_residual_k,
-    block_table,
-    kNoTensor,
-    kNoTensor,
-    sparse_count,
-    int64_t{-1},
-    layout,
-    layout,
-    sparse_mode,
-    cmp_ratio,
-    return_value,
-    Output(sparse_indices),
-    Output(sparse_values)
-  );
-  return {
-    sparse_indices,
-    sparse_values,
+    const auto runner = std::make_shared<NpuLightningIndexerRunner>("npu_lightning_indexer");
+    runner->Launch(
+      query,
+      key,
+      weights,
+      cu_seq_lens_q,
+      cu_seq_lens_k,
+      kNoTensor,
+      kNoTensor,
+      cmp_residual_k,
+      block_table,
+      kNoTensor,
+      kNoTensor,
+      sparse_count,
+      int64_t{-1},
+      layout,
+      layout,
+      sparse_mode,
+      cmp_ratio,
+      return_value,
+      Output(sparse_indices),
+      Output(sparse_values)
+    );
+    return {
+      sparse_indices,
+      sparse_values,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_lightning_indexer, m) {
-  m.def("npu_lightning_indexer", PYBOOST_CALLER(2, npu_lightning_indexer));
+  m.def("npu_lightning_indexer", HP_CALLER(2, npu_lightning_indexer));
 }
 
 }  // namespace hyper_parallel

@@ -44,7 +44,8 @@ class NpuMhcPostBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_mhc_post(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_post(
   const ms::Tensor& x,
   const ms::Tensor& h_res,
   const ms::Tensor& h_out,
@@ -76,22 +77,25 @@ std::vector<ms::Tensor> npu_mhc_post(
   } else {
     checks.UnknownRank("x", x, "4 or 3");
   }
-  const ms::Tensor out(x.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(x.data_type(), out_shape);
 
-  const auto runner = std::make_shared<NpuMhcPostRunner>("npu_mhc_post");
-  runner->Launch(
-    x,
-    h_res,
-    h_out,
-    h_post,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<NpuMhcPostRunner>("npu_mhc_post");
+    runner->Launch(
+      x,
+      h_res,
+      h_out,
+      h_post,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_mhc_post_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_post_backward(
   const ms::Tensor& grad_out,
   const ms::Tensor& x,
   const ms::Tensor& h_res,
@@ -124,36 +128,38 @@ std::vector<ms::Tensor> npu_mhc_post_backward(
   } else {
     checks.UnknownRank("x", x, "4 or 3");
   }
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_h_res(h_res.data_type(), h_res.shape());
-  const ms::Tensor d_h_out(h_out.data_type(), h_out.shape());
-  const ms::Tensor d_h_post(h_post.data_type(), h_post.shape());
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_h_res(h_res.data_type(), h_res.shape());
+    const ms::Tensor d_h_out(h_out.data_type(), h_out.shape());
+    const ms::Tensor d_h_post(h_post.data_type(), h_post.shape());
 
-  const auto runner = std::make_shared<NpuMhcPostBackwardRunner>("npu_mhc_post_backward");
-  runner->Launch(
-    grad_out,
-    x,
-    h_res,
-    h_out,
-    h_post,
-    Output(d_x),
-    Output(d_h_res),
-    Output(d_h_out),
-    Output(d_h_post)
-  );
-  return {
-    d_x,
-    d_h_res,
-    d_h_out,
-    d_h_post,
+    const auto runner = std::make_shared<NpuMhcPostBackwardRunner>("npu_mhc_post_backward");
+    runner->Launch(
+      grad_out,
+      x,
+      h_res,
+      h_out,
+      h_post,
+      Output(d_x),
+      Output(d_h_res),
+      Output(d_h_out),
+      Output(d_h_post)
+    );
+    return {
+      d_x,
+      d_h_res,
+      d_h_out,
+      d_h_post,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_mhc_post, m) {
-  m.def("npu_mhc_post", PYBOOST_CALLER(1, npu_mhc_post));
-  m.def("npu_mhc_post_backward", PYBOOST_CALLER(4, npu_mhc_post_backward));
+  m.def("npu_mhc_post", HP_CALLER(1, npu_mhc_post));
+  m.def("npu_mhc_post_backward", HP_CALLER(4, npu_mhc_post_backward));
 }
 
 }  // namespace hyper_parallel

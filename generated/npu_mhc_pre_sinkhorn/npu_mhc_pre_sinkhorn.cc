@@ -44,7 +44,8 @@ class NpuMhcPreSinkhornBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_pre_sinkhorn(
   const ms::Tensor& x,
   const ms::Tensor& phi,
   const ms::Tensor& alpha,
@@ -103,48 +104,51 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
   } else {
     checks.UnknownRank("x", x, "4 or 3");
   }
-  const ms::Tensor h_in(x.data_type(), h_in_shape);
-  const ms::Tensor h_post(ms::TypeId::kNumberTypeFloat32, h_post_shape);
-  const ms::Tensor h_res(ms::TypeId::kNumberTypeFloat32, h_res_shape);
-  const ms::Tensor h_pre(ms::TypeId::kNumberTypeFloat32, h_post_shape);
-  const ms::Tensor hc_before_norm(ms::TypeId::kNumberTypeFloat32, hc_before_norm_shape);
-  const ms::Tensor inv_rms(ms::TypeId::kNumberTypeFloat32, inv_rms_shape);
-  const ms::Tensor sum_out(ms::TypeId::kNumberTypeFloat32, sum_out_shape);
-  const ms::Tensor norm_out(ms::TypeId::kNumberTypeFloat32, norm_out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor h_in(x.data_type(), h_in_shape);
+    const ms::Tensor h_post(ms::TypeId::kNumberTypeFloat32, h_post_shape);
+    const ms::Tensor h_res(ms::TypeId::kNumberTypeFloat32, h_res_shape);
+    const ms::Tensor h_pre(ms::TypeId::kNumberTypeFloat32, h_post_shape);
+    const ms::Tensor hc_before_norm(ms::TypeId::kNumberTypeFloat32, hc_before_norm_shape);
+    const ms::Tensor inv_rms(ms::TypeId::kNumberTypeFloat32, inv_rms_shape);
+    const ms::Tensor sum_out(ms::TypeId::kNumberTypeFloat32, sum_out_shape);
+    const ms::Tensor norm_out(ms::TypeId::kNumberTypeFloat32, norm_out_shape);
 
-  const auto runner = std::make_shared<NpuMhcPreSinkhornRunner>("npu_mhc_pre_sinkhorn");
-  runner->Launch(
-    x,
-    phi,
-    alpha,
-    bias,
-    static_cast<int32_t>(hc_mult),
-    static_cast<int32_t>(num_iters),
-    hc_eps,
-    norm_eps,
-    out_flag,
-    Output(h_in),
-    Output(h_post),
-    Output(h_res),
-    Output(h_pre),
-    Output(hc_before_norm),
-    Output(inv_rms),
-    Output(sum_out),
-    Output(norm_out)
-  );
-  return {
-    h_in,
-    h_post,
-    h_res,
-    h_pre,
-    hc_before_norm,
-    inv_rms,
-    sum_out,
-    norm_out,
+    const auto runner = std::make_shared<NpuMhcPreSinkhornRunner>("npu_mhc_pre_sinkhorn");
+    runner->Launch(
+      x,
+      phi,
+      alpha,
+      bias,
+      static_cast<int32_t>(hc_mult),
+      static_cast<int32_t>(num_iters),
+      hc_eps,
+      norm_eps,
+      out_flag,
+      Output(h_in),
+      Output(h_post),
+      Output(h_res),
+      Output(h_pre),
+      Output(hc_before_norm),
+      Output(inv_rms),
+      Output(sum_out),
+      Output(norm_out)
+    );
+    return {
+      h_in,
+      h_post,
+      h_res,
+      h_pre,
+      hc_before_norm,
+      inv_rms,
+      sum_out,
+      norm_out,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_mhc_pre_sinkhorn_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_pre_sinkhorn_backward(
   const ms::Tensor& grad_h_in,
   const ms::Tensor& grad_h_post,
   const ms::Tensor& grad_h_res,
@@ -206,44 +210,46 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn_backward(
   } else {
     checks.UnknownRank("x", x, "4 or 3");
   }
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_phi(phi.data_type(), phi.shape());
-  const ms::Tensor d_alpha(alpha.data_type(), alpha.shape());
-  const ms::Tensor d_bias(bias.data_type(), bias.shape());
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_phi(phi.data_type(), phi.shape());
+    const ms::Tensor d_alpha(alpha.data_type(), alpha.shape());
+    const ms::Tensor d_bias(bias.data_type(), bias.shape());
 
-  const auto runner = std::make_shared<NpuMhcPreSinkhornBackwardRunner>("npu_mhc_pre_sinkhorn_backward");
-  runner->Launch(
-    grad_h_in,
-    grad_h_post,
-    grad_h_res,
-    x,
-    phi,
-    alpha,
-    bias,
-    h_pre,
-    hc_before_norm,
-    inv_rms,
-    sum_out,
-    norm_out,
-    hc_eps,
-    Output(d_x),
-    Output(d_phi),
-    Output(d_alpha),
-    Output(d_bias)
-  );
-  return {
-    d_x,
-    d_phi,
-    d_alpha,
-    d_bias,
+    const auto runner = std::make_shared<NpuMhcPreSinkhornBackwardRunner>("npu_mhc_pre_sinkhorn_backward");
+    runner->Launch(
+      grad_h_in,
+      grad_h_post,
+      grad_h_res,
+      x,
+      phi,
+      alpha,
+      bias,
+      h_pre,
+      hc_before_norm,
+      inv_rms,
+      sum_out,
+      norm_out,
+      hc_eps,
+      Output(d_x),
+      Output(d_phi),
+      Output(d_alpha),
+      Output(d_bias)
+    );
+    return {
+      d_x,
+      d_phi,
+      d_alpha,
+      d_bias,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_mhc_pre_sinkhorn, m) {
-  m.def("npu_mhc_pre_sinkhorn", PYBOOST_CALLER(8, npu_mhc_pre_sinkhorn));
-  m.def("npu_mhc_pre_sinkhorn_backward", PYBOOST_CALLER(4, npu_mhc_pre_sinkhorn_backward));
+  m.def("npu_mhc_pre_sinkhorn", HP_CALLER(8, npu_mhc_pre_sinkhorn));
+  m.def("npu_mhc_pre_sinkhorn_backward", HP_CALLER(4, npu_mhc_pre_sinkhorn_backward));
 }
 
 }  // namespace hyper_parallel

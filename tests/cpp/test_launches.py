@@ -62,7 +62,7 @@ def test_operators_without_a_backward_kernel(ascend: Recorder, op: str) -> None:
 def test_unknown_layout(ascend: Recorder, name: str) -> None:
     case = CASES[name]
     given = case.given.replace("str:BSND", "str:BNSD").split()
-    with pytest.raises(RuntimeError, match=f"For {case.op}, layout should be one of BSND, TND, but got BNSD"):
+    with pytest.raises(RuntimeError, match=f"For {case.op}, layout should be one of 'BSND', 'TND', but got 'BNSD'"):
         ascend.call(given, case.op)
 
 

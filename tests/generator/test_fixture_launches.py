@@ -227,10 +227,10 @@ def test_every_function_is_called() -> None:
 @pytest.mark.parametrize(
     ("op", "given", "words"),
     [
-        ("gated_half", "tensor:float16:4 int:1", "there is no axis 1"),
+        ("gated_half", "tensor:float16:4 int:1", "For gated_half, dim should be from -1 to 0, a dim of x, but got 1"),
         ("grouped_scores", "tensor:float16:4,2 tensor:float16:4,2", "q should have 4 or 3 dims, but got 2"),
         ("head_mix_backward", "", "has 11 arguments in C"),
-        ("distance_step", "tensor:float16:4 tensor:float16:4 str:flat none", "kind should be one of batched, packed, but got flat"),
+        ("distance_step", "tensor:float16:4 tensor:float16:4 str:flat none", "kind should be one of 'batched', 'packed', but got 'flat'"),
         ("pad_and_cast", "tensor:float32:4 int:6 tensor:float32:4 " + PAD.format(strides="none", mode="edge").replace("float64", "half"), "'half' is none"),
     ],
 )  # fmt: skip

@@ -141,17 +141,17 @@ T Parse(const Description& given) {
 
 using Operator = std::function<std::vector<ms::Tensor>(const std::vector<std::string>&)>;
 
-template <typename... Args, size_t... I>
+template <typename Launch, typename... Args, size_t... I>
 std::vector<ms::Tensor> Invoke(
-  std::vector<ms::Tensor> (*function)(Args...),
+  Launch (*function)(Args...),
   const std::vector<std::string>& descriptions,
   std::index_sequence<I...>
 ) {
-  return function(Parse<std::decay_t<Args>>(Describe(I, descriptions[I]))...);
+  return function(Parse<std::decay_t<Args>>(Describe(I, descriptions[I]))...)();
 }
 
-template <size_t outputs, typename... Args>
-Operator MakeOperator(std::vector<ms::Tensor> (*function)(Args...)) {
+template <size_t outputs, typename Launch, typename... Args>
+Operator MakeOperator(Launch (*function)(Args...)) {
   return [function](const std::vector<std::string>& descriptions) {
     if (descriptions.size() != sizeof...(Args)) {
       throw std::runtime_error(
@@ -186,5 +186,5 @@ class module_ {
 
 }  // namespace pybind11
 
-#define PYBOOST_CALLER(OUT_NUM, FUNC) (::recording::MakeOperator<OUT_NUM>(FUNC))
+#define HP_CALLER(outputs, function) (::recording::MakeOperator<outputs>(&function))
 #define PYBIND11_MODULE(name, variable) void DefineRecordedModule(::pybind11::module_& variable)

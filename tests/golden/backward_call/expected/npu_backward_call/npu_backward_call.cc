@@ -59,7 +59,8 @@ class NpuBackwardCallBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_backward_call(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_call(
   const ms::Tensor& x,
   const ms::Tensor& weight,
   const std::optional<ms::Tensor>& bias,
@@ -98,30 +99,33 @@ std::vector<ms::Tensor> npu_backward_call(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor flat(ms::TypeId::kNumberTypeFloat32, flat_shape);
-  const ms::Tensor statistics(ms::TypeId::kNumberTypeFloat32, statistics_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor flat(ms::TypeId::kNumberTypeFloat32, flat_shape);
+    const ms::Tensor statistics(ms::TypeId::kNumberTypeFloat32, statistics_shape);
 
-  const auto runner = std::make_shared<NpuBackwardCallRunner>("npu_backward_call");
-  runner->Launch(
-    x,
-    weight,
-    bias,
-    layout,
-    eps,
-    repeats,
-    Output(y),
-    Output(flat),
-    Output(statistics)
-  );
-  return {
-    y,
-    flat,
-    statistics,
+    const auto runner = std::make_shared<NpuBackwardCallRunner>("npu_backward_call");
+    runner->Launch(
+      x,
+      weight,
+      bias,
+      layout,
+      eps,
+      repeats,
+      Output(y),
+      Output(flat),
+      Output(statistics)
+    );
+    return {
+      y,
+      flat,
+      statistics,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_backward_call_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_call_backward(
   const ms::Tensor& statistics,
   int64_t repeats,
   const ms::Tensor& grad_y,
@@ -175,51 +179,53 @@ std::vector<ms::Tensor> npu_backward_call_backward(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_weight(weight.data_type(), weight.shape());
-  const std::optional<ms::Tensor> d_bias = LikeIfPresent(bias);
-  const ms::Tensor scratch(ms::TypeId::kNumberTypeFloat32, scratch_shape);
-  const ms::Tensor unwanted(ms::TypeId::kNumberTypeInt32, ShapeVector{64});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_weight(weight.data_type(), weight.shape());
+    const std::optional<ms::Tensor> d_bias = LikeIfPresent(bias);
+    const ms::Tensor scratch(ms::TypeId::kNumberTypeFloat32, scratch_shape);
+    const ms::Tensor unwanted(ms::TypeId::kNumberTypeInt32, ShapeVector{64});
 
-  const auto backward_call_scratch_runner = std::make_shared<NpuBackwardCallBackwardBackwardCallScratchRunner>("npu_backward_call_backward");
-  backward_call_scratch_runner->Launch(
-    statistics,
-    static_cast<int32_t>(repeats),
-    Output(scratch)
-  );
+    const auto backward_call_scratch_runner = std::make_shared<NpuBackwardCallBackwardBackwardCallScratchRunner>("npu_backward_call_backward");
+    backward_call_scratch_runner->Launch(
+      statistics,
+      static_cast<int32_t>(repeats),
+      Output(scratch)
+    );
 
-  const auto runner = std::make_shared<NpuBackwardCallBackwardRunner>("npu_backward_call_backward");
-  runner->Launch(
-    grad_y,
-    grad_flat,
-    x,
-    weight_unsqueezed,
-    bias_flattened,
-    scratch,
-    eps,
-    N,
-    kNoTensor,
-    std::vector<int64_t>{1, 2},
-    kNoInts,
-    true,
-    std::string("sum"),
-    Output(unwanted),
-    Output(d_x),
-    Output(d_weight),
-    Output(d_bias)
-  );
-  return {
-    d_x,
-    d_weight,
-    EmptyIfMissing(d_bias),
+    const auto runner = std::make_shared<NpuBackwardCallBackwardRunner>("npu_backward_call_backward");
+    runner->Launch(
+      grad_y,
+      grad_flat,
+      x,
+      weight_unsqueezed,
+      bias_flattened,
+      scratch,
+      eps,
+      N,
+      kNoTensor,
+      std::vector<int64_t>{1, 2},
+      kNoInts,
+      true,
+      std::string("sum"),
+      Output(unwanted),
+      Output(d_x),
+      Output(d_weight),
+      Output(d_bias)
+    );
+    return {
+      d_x,
+      d_weight,
+      EmptyIfMissing(d_bias),
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_backward_call, m) {
-  m.def("npu_backward_call", PYBOOST_CALLER(3, npu_backward_call));
-  m.def("npu_backward_call_backward", PYBOOST_CALLER(3, npu_backward_call_backward));
+  m.def("npu_backward_call", HP_CALLER(3, npu_backward_call));
+  m.def("npu_backward_call_backward", HP_CALLER(3, npu_backward_call_backward));
 }
 
 }  // namespace hyper_parallel

@@ -44,7 +44,8 @@ class NpuBackwardMeasuredBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_backward_measured(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_measured(
   const ms::Tensor& x,
   const ms::Tensor& gain,
   const std::optional<std::vector<int64_t>>& starts
@@ -73,21 +74,24 @@ std::vector<ms::Tensor> npu_backward_measured(
   } else {
     checks.UnknownRank("x", x, "3 or 2");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuBackwardMeasuredRunner>("npu_backward_measured");
-  runner->Launch(
-    x,
-    gain,
-    EmptyIfMissing(starts),
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuBackwardMeasuredRunner>("npu_backward_measured");
+    runner->Launch(
+      x,
+      gain,
+      EmptyIfMissing(starts),
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_backward_measured_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_measured_backward(
   const ms::Tensor& grad_y,
   const std::optional<std::vector<int64_t>>& starts,
   const ms::Tensor& x
@@ -113,24 +117,26 @@ std::vector<ms::Tensor> npu_backward_measured_backward(
   } else {
     checks.UnknownRank("x", x, "3 or 2");
   }
-  const ms::Tensor d_x(x.data_type(), x.shape());
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
 
-  const auto runner = std::make_shared<NpuBackwardMeasuredBackwardRunner>("npu_backward_measured_backward");
-  runner->Launch(
-    grad_y,
-    EmptyIfMissing(starts),
-    Output(d_x)
-  );
-  return {
-    d_x,
+    const auto runner = std::make_shared<NpuBackwardMeasuredBackwardRunner>("npu_backward_measured_backward");
+    runner->Launch(
+      grad_y,
+      EmptyIfMissing(starts),
+      Output(d_x)
+    );
+    return {
+      d_x,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_backward_measured, m) {
-  m.def("npu_backward_measured", PYBOOST_CALLER(1, npu_backward_measured));
-  m.def("npu_backward_measured_backward", PYBOOST_CALLER(1, npu_backward_measured_backward));
+  m.def("npu_backward_measured", HP_CALLER(1, npu_backward_measured));
+  m.def("npu_backward_measured_backward", HP_CALLER(1, npu_backward_measured_backward));
 }
 
 }  // namespace hyper_parallel

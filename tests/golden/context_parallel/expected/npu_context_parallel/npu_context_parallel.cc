@@ -29,7 +29,8 @@ class NpuContextParallelRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_context_parallel(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_context_parallel(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const ms::Tensor& previous,
@@ -82,40 +83,42 @@ std::vector<ms::Tensor> npu_context_parallel(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor indices(ms::TypeId::kNumberTypeInt32, indices_shape);
-  const ms::Tensor scores(ms::TypeId::kNumberTypeFloat32, scores_shape);
-  const ms::Tensor best(ms::TypeId::kNumberTypeFloat32, best_shape);
-  const ms::Tensor version(ms::TypeId::kNumberTypeInt32, ShapeVector{1});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor indices(ms::TypeId::kNumberTypeInt32, indices_shape);
+    const ms::Tensor scores(ms::TypeId::kNumberTypeFloat32, scores_shape);
+    const ms::Tensor best(ms::TypeId::kNumberTypeFloat32, best_shape);
+    const ms::Tensor version(ms::TypeId::kNumberTypeInt32, ShapeVector{1});
 
-  const auto runner = std::make_shared<NpuContextParallelRunner>("npu_context_parallel");
-  runner->Launch(
-    query,
-    key,
-    previous,
-    EmptyIfMissing(query_ends),
-    EmptyIfMissing(key_ends),
-    block_table,
-    layout,
-    sparse_mode,
-    cmp_ratio,
-    cmp_residual,
-    Output(indices),
-    Output(scores),
-    Output(best),
-    Output(version)
-  );
-  return {
-    indices,
-    scores,
-    best,
-    version,
+    const auto runner = std::make_shared<NpuContextParallelRunner>("npu_context_parallel");
+    runner->Launch(
+      query,
+      key,
+      previous,
+      EmptyIfMissing(query_ends),
+      EmptyIfMissing(key_ends),
+      block_table,
+      layout,
+      sparse_mode,
+      cmp_ratio,
+      cmp_residual,
+      Output(indices),
+      Output(scores),
+      Output(best),
+      Output(version)
+    );
+    return {
+      indices,
+      scores,
+      best,
+      version,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_context_parallel, m) {
-  m.def("npu_context_parallel", PYBOOST_CALLER(4, npu_context_parallel));
+  m.def("npu_context_parallel", HP_CALLER(4, npu_context_parallel));
 }
 
 }  // namespace hyper_parallel

@@ -29,7 +29,8 @@ class NpuFormatsByAttributeRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_formats_by_attribute(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_formats_by_attribute(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const std::optional<std::vector<int64_t>>& query_ends,
@@ -66,28 +67,30 @@ std::vector<ms::Tensor> npu_formats_by_attribute(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor out(query.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(query.data_type(), out_shape);
 
-  const auto runner = std::make_shared<NpuFormatsByAttributeRunner>("npu_formats_by_attribute");
-  runner->Launch(
-    query,
-    key,
-    EmptyIfMissing(query_ends),
-    EmptyIfMissing(key_ends),
-    (layout == "BSND") ? S1 : int64_t{0},
-    N1,
-    layout,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<NpuFormatsByAttributeRunner>("npu_formats_by_attribute");
+    runner->Launch(
+      query,
+      key,
+      EmptyIfMissing(query_ends),
+      EmptyIfMissing(key_ends),
+      (layout == "BSND") ? S1 : int64_t{0},
+      N1,
+      layout,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_formats_by_attribute, m) {
-  m.def("npu_formats_by_attribute", PYBOOST_CALLER(1, npu_formats_by_attribute));
+  m.def("npu_formats_by_attribute", HP_CALLER(1, npu_formats_by_attribute));
 }
 
 }  // namespace hyper_parallel

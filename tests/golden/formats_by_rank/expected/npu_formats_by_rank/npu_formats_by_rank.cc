@@ -44,7 +44,8 @@ class NpuFormatsByRankBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_formats_by_rank(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_formats_by_rank(
   const ms::Tensor& x,
   const ms::Tensor& gain
 ) {
@@ -74,23 +75,26 @@ std::vector<ms::Tensor> npu_formats_by_rank(
   } else {
     checks.UnknownRank("x", x, "3 or 2 or 1");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor norm(ms::TypeId::kNumberTypeFloat32, norm_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor norm(ms::TypeId::kNumberTypeFloat32, norm_shape);
 
-  const auto runner = std::make_shared<NpuFormatsByRankRunner>("npu_formats_by_rank");
-  runner->Launch(
-    x,
-    gain,
-    Output(y),
-    Output(norm)
-  );
-  return {
-    y,
-    norm,
+    const auto runner = std::make_shared<NpuFormatsByRankRunner>("npu_formats_by_rank");
+    runner->Launch(
+      x,
+      gain,
+      Output(y),
+      Output(norm)
+    );
+    return {
+      y,
+      norm,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_formats_by_rank_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_formats_by_rank_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& x,
   const ms::Tensor& gain
@@ -117,28 +121,30 @@ std::vector<ms::Tensor> npu_formats_by_rank_backward(
   } else {
     checks.UnknownRank("x", x, "3 or 2 or 1");
   }
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_gain(gain.data_type(), gain.shape());
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_gain(gain.data_type(), gain.shape());
 
-  const auto runner = std::make_shared<NpuFormatsByRankBackwardRunner>("npu_formats_by_rank_backward");
-  runner->Launch(
-    grad_y,
-    x,
-    gain,
-    Output(d_x),
-    Output(d_gain)
-  );
-  return {
-    d_x,
-    d_gain,
+    const auto runner = std::make_shared<NpuFormatsByRankBackwardRunner>("npu_formats_by_rank_backward");
+    runner->Launch(
+      grad_y,
+      x,
+      gain,
+      Output(d_x),
+      Output(d_gain)
+    );
+    return {
+      d_x,
+      d_gain,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_formats_by_rank, m) {
-  m.def("npu_formats_by_rank", PYBOOST_CALLER(2, npu_formats_by_rank));
-  m.def("npu_formats_by_rank_backward", PYBOOST_CALLER(2, npu_formats_by_rank_backward));
+  m.def("npu_formats_by_rank", HP_CALLER(2, npu_formats_by_rank));
+  m.def("npu_formats_by_rank_backward", HP_CALLER(2, npu_formats_by_rank_backward));
 }
 
 }  // namespace hyper_parallel

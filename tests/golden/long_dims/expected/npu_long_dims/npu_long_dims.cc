@@ -29,7 +29,8 @@ class NpuLongDimsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_long_dims(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_long_dims(
   const ms::Tensor& x,
   const ms::Tensor& matrix,
   const ms::Tensor& product,
@@ -87,30 +88,32 @@ std::vector<ms::Tensor> npu_long_dims(
   } else {
     checks.UnknownRank("x", x, "2 or 9");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor square(ms::TypeId::kNumberTypeFloat32, square_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor square(ms::TypeId::kNumberTypeFloat32, square_shape);
 
-  const auto runner = std::make_shared<NpuLongDimsRunner>("npu_long_dims");
-  runner->Launch(
-    x,
-    matrix,
-    product,
-    late,
-    many,
-    static_cast<int32_t>(steps),
-    Output(y),
-    Output(square)
-  );
-  return {
-    y,
-    square,
+    const auto runner = std::make_shared<NpuLongDimsRunner>("npu_long_dims");
+    runner->Launch(
+      x,
+      matrix,
+      product,
+      late,
+      many,
+      static_cast<int32_t>(steps),
+      Output(y),
+      Output(square)
+    );
+    return {
+      y,
+      square,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_long_dims, m) {
-  m.def("npu_long_dims", PYBOOST_CALLER(2, npu_long_dims));
+  m.def("npu_long_dims", HP_CALLER(2, npu_long_dims));
 }
 
 }  // namespace hyper_parallel

@@ -29,7 +29,8 @@ class NpuLongRequirementsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_long_requirements(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_long_requirements(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const std::optional<ms::Tensor>& bias,
@@ -63,28 +64,30 @@ std::vector<ms::Tensor> npu_long_requirements(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor out(query.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(query.data_type(), out_shape);
 
-  const auto runner = std::make_shared<NpuLongRequirementsRunner>("npu_long_requirements");
-  runner->Launch(
-    query,
-    key,
-    bias,
-    layout,
-    mode,
-    groups,
-    scale,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<NpuLongRequirementsRunner>("npu_long_requirements");
+    runner->Launch(
+      query,
+      key,
+      bias,
+      layout,
+      mode,
+      groups,
+      scale,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_long_requirements, m) {
-  m.def("npu_long_requirements", PYBOOST_CALLER(1, npu_long_requirements));
+  m.def("npu_long_requirements", HP_CALLER(1, npu_long_requirements));
 }
 
 }  // namespace hyper_parallel

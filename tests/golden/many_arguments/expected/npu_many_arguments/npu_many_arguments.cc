@@ -29,7 +29,8 @@ class NpuManyArgumentsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_many_arguments(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_many_arguments(
   const ms::Tensor& x0,
   double scale,
   const ms::Tensor& x1,
@@ -86,50 +87,52 @@ std::vector<ms::Tensor> npu_many_arguments(
   checks.Dims("mask", mask, "B H", {B, H});
   checks.Dims("bias", bias, "H", {H});
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(DtypeOf(out_dtype), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(DtypeOf(out_dtype), y_shape);
 
-  const auto runner = std::make_shared<NpuManyArgumentsRunner>("npu_many_arguments");
-  runner->Launch(
-    x0,
-    x1,
-    x2,
-    x3,
-    x4,
-    x5,
-    x6,
-    x7,
-    scale,
-    static_cast<int32_t>(count),
-    flag,
-    word,
-    shape,
-    DtypeOf(target),
-    mask,
-    bias,
-    sizes,
-    DtypeOf(out_dtype),
-    mode,
-    keep,
-    most,
-    least,
-    eps,
-    limit,
-    whole,
-    window,
-    empty,
-    steps,
-    table,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuManyArgumentsRunner>("npu_many_arguments");
+    runner->Launch(
+      x0,
+      x1,
+      x2,
+      x3,
+      x4,
+      x5,
+      x6,
+      x7,
+      scale,
+      static_cast<int32_t>(count),
+      flag,
+      word,
+      shape,
+      DtypeOf(target),
+      mask,
+      bias,
+      sizes,
+      DtypeOf(out_dtype),
+      mode,
+      keep,
+      most,
+      least,
+      eps,
+      limit,
+      whole,
+      window,
+      empty,
+      steps,
+      table,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_many_arguments, m) {
-  m.def("npu_many_arguments", PYBOOST_CALLER(1, npu_many_arguments));
+  m.def("npu_many_arguments", HP_CALLER(1, npu_many_arguments));
 }
 
 }  // namespace hyper_parallel

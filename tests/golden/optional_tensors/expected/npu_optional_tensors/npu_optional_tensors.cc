@@ -44,7 +44,8 @@ class NpuOptionalTensorsBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_optional_tensors(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_optional_tensors(
   const ms::Tensor& x,
   const std::optional<ms::Tensor>& rope,
   const std::optional<ms::Tensor>& key_rope,
@@ -87,24 +88,27 @@ std::vector<ms::Tensor> npu_optional_tensors(
   } else {
     checks.UnknownFormat("layout", layout, "one of 'BH', 'TH'");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuOptionalTensorsRunner>("npu_optional_tensors");
-  runner->Launch(
-    x,
-    rope,
-    key_rope,
-    extra,
-    layout,
-    shape,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuOptionalTensorsRunner>("npu_optional_tensors");
+    runner->Launch(
+      x,
+      rope,
+      key_rope,
+      extra,
+      layout,
+      shape,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_optional_tensors_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_optional_tensors_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& x,
   const std::optional<ms::Tensor>& rope,
@@ -116,32 +120,34 @@ std::vector<ms::Tensor> npu_optional_tensors_backward(
   checks.Dtype("key_rope", key_rope, {x.data_type()});
   checks.Dtype("grad_y", grad_y, {x.data_type()});
   checks.SameShape("grad_y", grad_y, "x", x);
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const std::optional<ms::Tensor> d_rope = LikeIfPresent(rope);
-  const std::optional<ms::Tensor> d_key_rope = LikeIfPresent(key_rope);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const std::optional<ms::Tensor> d_rope = LikeIfPresent(rope);
+    const std::optional<ms::Tensor> d_key_rope = LikeIfPresent(key_rope);
 
-  const auto runner = std::make_shared<NpuOptionalTensorsBackwardRunner>("npu_optional_tensors_backward");
-  runner->Launch(
-    grad_y,
-    x,
-    rope,
-    key_rope,
-    Output(d_x),
-    Output(d_rope),
-    Output(d_key_rope)
-  );
-  return {
-    d_x,
-    EmptyIfMissing(d_rope),
-    EmptyIfMissing(d_key_rope),
+    const auto runner = std::make_shared<NpuOptionalTensorsBackwardRunner>("npu_optional_tensors_backward");
+    runner->Launch(
+      grad_y,
+      x,
+      rope,
+      key_rope,
+      Output(d_x),
+      Output(d_rope),
+      Output(d_key_rope)
+    );
+    return {
+      d_x,
+      EmptyIfMissing(d_rope),
+      EmptyIfMissing(d_key_rope),
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_optional_tensors, m) {
-  m.def("npu_optional_tensors", PYBOOST_CALLER(1, npu_optional_tensors));
-  m.def("npu_optional_tensors_backward", PYBOOST_CALLER(3, npu_optional_tensors_backward));
+  m.def("npu_optional_tensors", HP_CALLER(1, npu_optional_tensors));
+  m.def("npu_optional_tensors_backward", HP_CALLER(3, npu_optional_tensors_backward));
 }
 
 }  // namespace hyper_parallel

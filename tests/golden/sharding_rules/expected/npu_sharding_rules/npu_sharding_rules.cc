@@ -29,7 +29,8 @@ class NpuShardingRulesRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_sharding_rules(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_sharding_rules(
   const ms::Tensor& x,
   const ms::Tensor& h_out,
   const ms::Tensor& h_res,
@@ -60,31 +61,33 @@ std::vector<ms::Tensor> npu_sharding_rules(
   checks.Dims("key", key, "B M", {B, kAny});
   ShapeVector y_shape = {B, S, P};
   ShapeVector heads_shape = {B, N};
-  const ms::Tensor y(ms::TypeId::kNumberTypeFloat32, y_shape);
-  const ms::Tensor heads(ms::TypeId::kNumberTypeFloat32, heads_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(ms::TypeId::kNumberTypeFloat32, y_shape);
+    const ms::Tensor heads(ms::TypeId::kNumberTypeFloat32, heads_shape);
 
-  const auto runner = std::make_shared<NpuShardingRulesRunner>("npu_sharding_rules");
-  runner->Launch(
-    x,
-    h_out,
-    h_res,
-    h_post,
-    weight,
-    query,
-    key,
-    Output(y),
-    Output(heads)
-  );
-  return {
-    y,
-    heads,
+    const auto runner = std::make_shared<NpuShardingRulesRunner>("npu_sharding_rules");
+    runner->Launch(
+      x,
+      h_out,
+      h_res,
+      h_post,
+      weight,
+      query,
+      key,
+      Output(y),
+      Output(heads)
+    );
+    return {
+      y,
+      heads,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_sharding_rules, m) {
-  m.def("npu_sharding_rules", PYBOOST_CALLER(2, npu_sharding_rules));
+  m.def("npu_sharding_rules", HP_CALLER(2, npu_sharding_rules));
 }
 
 }  // namespace hyper_parallel
