@@ -24,11 +24,15 @@ namespace hyper_parallel {
 
 // Whether MindSpore hands a call to Python first, such as to a subclass of Tensor.
 inline bool IsRouted(const pybind11::args& args) {
-  if (mindspore::pynative::ms_dispatch_enabled()) {
+  if (mindspore::pynative::fallback_enabled() &&
+      ms::pynative::CustomGetFallbackFromPyObjectOrSequence(args.ptr()).ptr() != nullptr) {
     return true;
   }
-  return mindspore::pynative::fallback_enabled() &&
-         ms::pynative::CustomGetFallbackFromPyObjectOrSequence(args.ptr()).ptr() != nullptr;
+  if (!mindspore::pynative::ms_dispatch_enabled()) {
+    return false;
+  }
+  const auto [handler, is_guard] = mindspore::pynative::GetDispatchCallbackFromInput(args);
+  return is_guard || !handler.is_none();
 }
 
 template <auto function>

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from launch_cases import CASES, CLAMP, LSE, POST, PRE, Case
 from recorder import Flavour, Launch, Recorder, compile_recorder
+from wrong_arguments import WRONG
 
 from tests.compiler import needs_compiler
 
@@ -75,6 +76,26 @@ def test_unknown_rank(ascend: Recorder, name: str, extents: str) -> None:
         RuntimeError, match=f"For {case.op}, x should have 4 or 3 dims, but got {extents.count(',') + 1}"
     ):
         ascend.call(given, case.op)
+
+
+@pytest.mark.parametrize(("op", "given", "npu", "_"), WRONG.values(), ids=WRONG)
+def test_wrong_arguments_on_an_npu(ascend: Recorder, op: str, given: str, npu: str, _: str) -> None:
+    assert refusal(ascend, op, given) == npu.format(op=op)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "given", "_", "here"), WRONG.values(), ids=WRONG)
+def test_wrong_arguments_on_the_host(host: Recorder, op: str, given: str, _: str, here: str) -> None:
+    assert refusal(host, op, given) == here.format(op=op)
+
+
+def refusal(recorder: Recorder, op: str, given: str) -> str:
+    """What the operator says; empty if it runs."""
+    try:
+        recorder.call(given.split(), op)
+    except RuntimeError as error:
+        return "no kernel" if "has no kernel for the CPU" in str(error) else str(error).replace("mindspore::", "")
+    return ""
 
 
 @pytest.mark.slow
