@@ -77,7 +77,8 @@ def outcome(call: Callable[[], Any]) -> tuple[str, str]:
     except (ValueError, TypeError) as error:
         return type(error).__name__, str(error)
     except RuntimeError as error:
-        assert "has no kernel for the CPU" in str(error), error
+        if "has no kernel for the CPU" not in str(error):
+            raise
     return "taken", ""
 
 
