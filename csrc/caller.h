@@ -24,9 +24,10 @@ namespace hyper_parallel {
 
 // Whether MindSpore hands a call to Python first, such as to a subclass of Tensor.
 inline bool IsRouted(const pybind11::args& args) {
-  if (mindspore::pynative::fallback_enabled() &&
-      ms::pynative::CustomGetFallbackFromPyObjectOrSequence(args.ptr()).ptr() != nullptr) {
-    return true;
+  if (mindspore::pynative::fallback_enabled()) {
+    if (ms::pynative::CustomGetFallbackFromPyObjectOrSequence(args.ptr()).ptr() != nullptr) {
+      return true;
+    }
   }
   if (!mindspore::pynative::ms_dispatch_enabled()) {
     return false;
