@@ -90,11 +90,11 @@ def test_wrong_arguments_on_the_host(host: Recorder, op: str, given: str, _: str
 
 
 def refusal(recorder: Recorder, op: str, given: str) -> str:
-    """What the operator says; empty if it runs."""
+    """What the operator says of its arguments; empty if it takes them."""
     try:
         recorder.call(given.split(), op)
     except RuntimeError as error:
-        return "no kernel" if "has no kernel for the CPU" in str(error) else str(error).replace("mindspore::", "")
+        return "" if "has no kernel for the CPU" in str(error) else str(error).replace("mindspore::", "")
     return ""
 
 
