@@ -16,13 +16,9 @@ namespace hyper_parallel {
   MS_EXCEPTION(mindspore::ValueError) << "For " << op << ", " << problem << ".";
 }
 
-[[noreturn]] inline void ThrowUnknownFormat(
-  const std::string& op,
-  const std::string& attribute,
-  const std::string& value,
-  const std::string& choices
-) {
-  ThrowValueError(op, attribute + " should be one of " + choices + ", but got " + value);
+// The same for a value of a wrong type, among which Python counts a tensor's dtype.
+[[noreturn]] inline void ThrowTypeError(const std::string& op, const std::string& problem) {
+  MS_EXCEPTION(mindspore::TypeError) << "For " << op << ", " << problem << ".";
 }
 
 }  // namespace hyper_parallel

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "csrc/caller.h"
 #include "ms_extension/api.h"
 
 namespace hyper_parallel {
@@ -25,7 +26,7 @@ struct OperatorRegistration {
 
 }  // namespace hyper_parallel
 
-// HP_OPERATOR(op, m) { m.def("op", PYBOOST_CALLER(2, op)); } at namespace scope. The name keeps the registrations of
+// HP_OPERATOR(op, m) { m.def("op", HP_CALLER(2, op)); } at namespace scope. The name keeps the registrations of
 // several operators in one translation unit apart.
 #define HP_OPERATOR(name, module)                                                          \
   static void Define_##name(pybind11::module_& module);                                    \

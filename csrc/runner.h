@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "csrc/argument_checks.h"
 #include "csrc/arithmetic.h"
 #include "csrc/errors.h"
 #include "csrc/shapes.h"

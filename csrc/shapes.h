@@ -1,7 +1,7 @@
 // Copyright 2026 The hpgen authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shapes and dtypes of the tensors that generated operators allocate.
+// Extents of the tensors that generated operators get, and shapes of those that they allocate.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,42 @@
 #include <string>
 #include <vector>
 
+#include "csrc/dtypes.h"
 #include "csrc/errors.h"
 #include "ms_extension/api.h"
 
 namespace hyper_parallel {
+
+// An extent that is not known, such as a dim of a missing tensor: any will do.
+constexpr int64_t kAny = -1;
+
+// The extent of a dim of a tensor that may be missing; negative dims count from the last.
+inline int64_t ExtentOf(const std::optional<ms::Tensor>& tensor, int64_t dim) {
+  if (!tensor.has_value()) {
+    return kAny;
+  }
+  const ShapeVector& shape = tensor->shape();
+  return shape[static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim)];
+}
+
+// The first of two extents that is known.
+inline int64_t FirstKnown(int64_t extent, int64_t other) {
+  return extent == kAny ? other : extent;
+}
+
+// The number of documents, from their ends on the host or on the device; a leading zero ends none.
+inline int64_t DocumentCount(const std::vector<int64_t>& ends, int64_t leading_zeros = 0) {
+  return static_cast<int64_t>(ends.size()) - leading_zeros;
+}
+
+inline int64_t DocumentCount(const ms::Tensor& ends, int64_t leading_zeros = 0) {
+  return ends.shape()[0] - leading_zeros;
+}
+
+template <typename Ends>
+int64_t DocumentCount(const std::optional<Ends>& ends, int64_t leading_zeros = 0) {
+  return ends.has_value() ? DocumentCount(*ends, leading_zeros) : kAny;
+}
 
 // The axis that an attribute chooses; negative numbers count from the last.
 inline size_t AxisOf(int64_t axis, const ms::Tensor& tensor) {
@@ -43,32 +75,6 @@ inline ShapeVector Joined(const ShapeVector& before, const ShapeVector& rest, co
   shape.insert(shape.end(), rest.begin(), rest.end());
   shape.insert(shape.end(), after.begin(), after.end());
   return shape;
-}
-
-// The element type of that name.
-inline ms::TypeId DtypeOf(const std::string& name) {
-  struct Named {
-    const char* name;
-    ms::TypeId type;
-  };
-  static const Named known[] = {
-    {"bool", ms::TypeId::kNumberTypeBool},
-    {"int8", ms::TypeId::kNumberTypeInt8},
-    {"int16", ms::TypeId::kNumberTypeInt16},
-    {"int32", ms::TypeId::kNumberTypeInt32},
-    {"int64", ms::TypeId::kNumberTypeInt64},
-    {"uint8", ms::TypeId::kNumberTypeUInt8},
-    {"float16", ms::TypeId::kNumberTypeFloat16},
-    {"bfloat16", ms::TypeId::kNumberTypeBFloat16},
-    {"float32", ms::TypeId::kNumberTypeFloat32},
-    {"float64", ms::TypeId::kNumberTypeFloat64},
-  };
-  for (const Named& candidate : known) {
-    if (name == candidate.name) {
-      return candidate.type;
-    }
-  }
-  ThrowValueError("a dtype", "'" + name + "' is none");
 }
 
 // The gradient of a tensor that may be missing: missing where the tensor is.
@@ -119,18 +125,6 @@ inline std::optional<ms::Tensor> Flatten(const std::optional<ms::Tensor>& tensor
 
 inline std::optional<ms::Tensor> Unsqueeze(const std::optional<ms::Tensor>& tensor, int64_t axis) {
   return tensor.has_value() ? std::optional<ms::Tensor>(Unsqueeze(*tensor, axis)) : std::nullopt;
-}
-
-[[noreturn]] inline void ThrowUnknownRank(
-  const std::string& op,
-  const std::string& argument,
-  const ms::Tensor& tensor,
-  const std::string& ranks
-) {
-  ThrowValueError(
-    op,
-    argument + " should have " + ranks + " dims, but got " + std::to_string(tensor.shape().size())
-  );
 }
 
 }  // namespace hyper_parallel

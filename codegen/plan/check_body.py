@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from ..spec.expression import Expression, IsNone, Logical, Name, Not, names_in
 from ..spec.model import Attribute, LengthsArgument, Requirement, Spec, TensorArgument
@@ -14,7 +13,7 @@ from ..text.python_expression import laid_out, literal, quoted
 from ..text.python_layout import Chain, Item, assigned, call, lay_out, statement
 from ..text.tidy import tidy
 from .check_shapes import ShapeChecks
-from .facts import packed_dims, takes_host_dtypes
+from .facts import packed_dims, same_documents, takes_host_dtypes
 
 CHECKS = "_CHECKS"
 GROUPS = "data_parallel_groups"
@@ -167,16 +166,7 @@ class CheckBody:
                 self.add(indent, "document_ends", quoted(item.name), ends, quoted(item.of), item.of, *zero)
             elif item.optional:
                 self.add(indent, "absent", quoted(item.name), item.name, quoted(item.of), quoted(form))
-        context = self.spec.context_parallel
-        names = [name for dim, name in context.lengths.items() if dim in present] if context else []
-        pairs = [[item for item in self.spec.lengths if item.name in names]] if len(names) == 2 else []
-        for counted in {item.count: None for item in self.spec.lengths if item.count}:
-            alike = [item for item in self.spec.lengths if item.count == counted and item.of in present]
-            pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
-        for group in self.spec.sharding.together:
-            alike = [item for item in self.spec.lengths if item.of in group and item.of in present]
-            pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
-        for pair in pairs:
+        for pair in same_documents(self.spec, form):
             zeros = [f"leading_zeros=({', '.join(str(item.leading_zero) for item in pair)})"]
             self.add(
                 indent,

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from ..spec.model import FLOATING, Output, Spec, TensorArgument
+from itertools import pairwise
+
+from ..spec.model import FLOATING, LengthsArgument, Output, Spec, TensorArgument
 
 
 def packed_dims(spec: Spec, form: str) -> tuple[str, ...]:
@@ -37,3 +39,18 @@ def visible_outputs(spec: Spec) -> tuple[Output, ...]:
 def takes_host_dtypes(tensor: TensorArgument) -> bool:
     """Whether kernels on the host take float32 and float64 as well: the dtypes are listed, and floating."""
     return all(dtype in FLOATING for dtype in tensor.dtypes)
+
+
+def same_documents(spec: Spec, form: str) -> list[list[LengthsArgument]]:
+    """The pairs of lengths in a format that speak of the same documents."""
+    present = spec.bound(form)
+    context = spec.context_parallel
+    names = [name for dim, name in context.lengths.items() if dim in present] if context else []
+    pairs = [[item for item in spec.lengths if item.name in names]] if len(names) == 2 else []
+    for counted in {item.count: None for item in spec.lengths if item.count}:
+        alike = [item for item in spec.lengths if item.count == counted and item.of in present]
+        pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
+    for group in spec.sharding.together:
+        alike = [item for item in spec.lengths if item.of in group and item.of in present]
+        pairs += [[first, second] for first, second in pairwise(alike) if [first, second] not in pairs]
+    return pairs

@@ -37,10 +37,10 @@ CPP_KEYWORDS = frozenset(
     xor_eq""".split()
 )
 CPP_TAKEN = frozenset(
-    """std ms custom hyper_parallel cpu int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t main
-    NULL runner m Output EmptyIfMissing LikeIfPresent kNoTensor kNoInts ShapeVector OperatorRunner ThrowUnknownFormat
-    ThrowUnknownRank RefuseHostLaunch FloorDiv FloorMod CeilDiv Factorial Joined Rest AxisOf DtypeOf Unflatten Flatten
-    Unsqueeze RankOf""".split()
+    """std ms custom hyper_parallel cpu int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t
+    main NULL runner m Output EmptyIfMissing LikeIfPresent kNoTensor kNoInts kAny ShapeVector OperatorRunner
+    RefuseHostLaunch FloorDiv FloorMod CeilDiv Factorial Joined Rest AxisOf DtypeOf ExtentOf FirstKnown
+    DocumentCount Unflatten Flatten Unsqueeze RankOf""".split()
 )
 CPP_MACROS = frozenset(
     """errno assert linux unix stdin stdout stderr EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT BUFSIZ

@@ -37,10 +37,10 @@ struct type_caster<ms::Tensor> {
 namespace hyper_parallel::host {
 
 // An operator that returns its outputs as a tuple.
-template <size_t outputs, typename... Args>
-auto Caller(std::vector<ms::Tensor> (*function)(Args...)) {
+template <size_t outputs, typename Launch, typename... Args>
+auto Caller(Launch (*function)(Args...)) {
   return [function](Args... args) {
-    const std::vector<ms::Tensor> results = function(args...);
+    const std::vector<ms::Tensor> results = function(args...)();
     pybind11::tuple made(outputs);
     for (size_t i = 0; i < outputs; ++i) {
       made[i] = results.at(i);
@@ -51,4 +51,4 @@ auto Caller(std::vector<ms::Tensor> (*function)(Args...)) {
 
 }  // namespace hyper_parallel::host
 
-#define PYBOOST_CALLER(OUT_NUM, FUNC) (::hyper_parallel::host::Caller<OUT_NUM>(FUNC))
+#define HP_CALLER(outputs, function) (::hyper_parallel::host::Caller<outputs>(&function))

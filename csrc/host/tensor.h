@@ -34,6 +34,16 @@ enum TypeId {
   kNumberTypeFloat64,
 };
 
+namespace device {
+enum class DeviceType {
+  kUnknown,
+  kCPU,
+  kAscend,
+  kGPU,
+  kMeta,
+};
+}  // namespace device
+
 using ValueError = pybind11::value_error;
 using TypeError = pybind11::type_error;
 using RuntimeError = std::runtime_error;
@@ -139,6 +149,9 @@ class Tensor {
     return *state().array;
   }
 
+  // MindSpore's tensor behind the handle, of which only the place of its memory is asked.
+  const auto& tensor() const { return state_; }
+
   void Allocate() const { state().array.emplace(hyper_parallel::host::DtypeOf(state().type), state().shape); }
 
  private:
@@ -146,6 +159,9 @@ class Tensor {
     TypeId type;
     ShapeVector shape;
     std::optional<pybind11::array> array;
+
+    const pybind11::array* device_address() const { return array.has_value() ? &*array : nullptr; }
+    mindspore::device::DeviceType device_type() const { return mindspore::device::DeviceType::kCPU; }
   };
 
   State& state() const {

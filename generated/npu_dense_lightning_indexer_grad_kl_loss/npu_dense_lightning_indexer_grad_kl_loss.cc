@@ -29,7 +29,8 @@ class NpuDenseLightningIndexerGradKlLossRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_dense_lightning_indexer_grad_kl_loss(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_dense_lightning_indexer_grad_kl_loss(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const ms::Tensor& query_index,
@@ -49,73 +50,124 @@ std::vector<ms::Tensor> npu_dense_lightning_indexer_grad_kl_loss(
   int64_t pre_tokens,
   int64_t next_tokens
 ) {
+  const ArgumentChecks checks("npu_dense_lightning_indexer_grad_kl_loss");
+  checks.FloatDtype("query", query, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key", key, {query.data_type()});
+  checks.Dtype("query_index", query_index, {query.data_type()});
+  checks.Dtype("key_index", key_index, {query.data_type()});
+  checks.Dtype("weights", weights, {query.data_type(), ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("softmax_max", softmax_max, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("softmax_sum", softmax_sum, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("softmax_max_index", softmax_max_index, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("softmax_sum_index", softmax_sum_index, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("query_rope", query_rope, {query.data_type()});
+  checks.Dtype("key_rope", key_rope, {query.data_type()});
   ShapeVector d_query_index_shape;
   ShapeVector d_key_index_shape;
   ShapeVector d_weights_shape;
   if (layout == "BSND") {
+    checks.Dims("query", query, "B S1 N1 D", {kAny, kAny, kAny, kAny});
     const int64_t B = query.shape()[0];
     const int64_t S1 = query.shape()[1];
+    const int64_t N1 = query.shape()[2];
+    const int64_t D = query.shape()[3];
+    checks.Dims("key", key, "B S2 N2 D", {B, kAny, kAny, D});
     const int64_t S2 = key.shape()[1];
+    const int64_t N2 = key.shape()[2];
+    checks.Dims("query_index", query_index, "B S1 N1i Di", {B, S1, kAny, kAny});
     const int64_t N1i = query_index.shape()[2];
-    const int64_t N2i = key_index.shape()[2];
     const int64_t Di = query_index.shape()[3];
+    checks.Dims("key_index", key_index, "B S2 N2i Di", {B, S2, kAny, Di});
+    const int64_t N2i = key_index.shape()[2];
+    checks.Dims("weights", weights, "B S1 N1i", {B, S1, N1i});
+    checks.Dims("softmax_max", softmax_max, "B N2 S1 G", {B, N2, S1, kAny});
+    const int64_t G = softmax_max.shape()[3];
+    checks.Dims("softmax_sum", softmax_sum, "B N2 S1 G", {B, N2, S1, G});
+    checks.Dims("softmax_max_index", softmax_max_index, "B N2i S1", {B, N2i, S1});
+    checks.Dims("softmax_sum_index", softmax_sum_index, "B N2i S1", {B, N2i, S1});
+    checks.Dims("query_rope", query_rope, "B S1 N1 R", {B, S1, N1, kAny});
+    const int64_t R = ExtentOf(query_rope, 3);
+    checks.Dims("key_rope", key_rope, "B S2 N2 R", {B, S2, N2, R});
+    checks.Absent("actual_seq_qlen", actual_seq_qlen, "T1", "BSND");
+    checks.Absent("actual_seq_klen", actual_seq_klen, "T2", "BSND");
     d_query_index_shape = {B, S1, N1i, Di};
     d_key_index_shape = {B, S2, N2i, Di};
     d_weights_shape = {B, S1, N1i};
   } else if (layout == "TND") {
+    checks.Dims("query", query, "T1 N1 D", {kAny, kAny, kAny});
     const int64_t T1 = query.shape()[0];
+    const int64_t N1 = query.shape()[1];
+    const int64_t D = query.shape()[2];
+    checks.Dims("key", key, "T2 N2 D", {kAny, kAny, D});
     const int64_t T2 = key.shape()[0];
+    const int64_t N2 = key.shape()[1];
+    checks.Dims("query_index", query_index, "T1 N1i Di", {T1, kAny, kAny});
     const int64_t N1i = query_index.shape()[1];
-    const int64_t N2i = key_index.shape()[1];
     const int64_t Di = query_index.shape()[2];
+    checks.Dims("key_index", key_index, "T2 N2i Di", {T2, kAny, Di});
+    const int64_t N2i = key_index.shape()[1];
+    checks.Dims("weights", weights, "T1 N1i", {T1, N1i});
+    checks.Dims("softmax_max", softmax_max, "N2 T1 G", {N2, T1, kAny});
+    const int64_t G = softmax_max.shape()[2];
+    checks.Dims("softmax_sum", softmax_sum, "N2 T1 G", {N2, T1, G});
+    checks.Dims("softmax_max_index", softmax_max_index, "N2i T1", {N2i, T1});
+    checks.Dims("softmax_sum_index", softmax_sum_index, "N2i T1", {N2i, T1});
+    checks.Dims("query_rope", query_rope, "T1 N1 R", {T1, N1, kAny});
+    const int64_t R = ExtentOf(query_rope, 2);
+    checks.Dims("key_rope", key_rope, "T2 N2 R", {T2, N2, R});
+    checks.DocumentEnds("actual_seq_qlen", actual_seq_qlen, "T1", T1);
+    checks.DocumentEnds("actual_seq_klen", actual_seq_klen, "T2", T2);
+    checks.SameDocuments("actual_seq_qlen", DocumentCount(actual_seq_qlen), "actual_seq_klen", DocumentCount(actual_seq_klen));
     d_query_index_shape = {T1, N1i, Di};
     d_key_index_shape = {T2, N2i, Di};
     d_weights_shape = {T1, N1i};
   } else {
-    ThrowUnknownFormat("npu_dense_lightning_indexer_grad_kl_loss", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor d_query_index(query_index.data_type(), d_query_index_shape);
-  const ms::Tensor d_key_index(key_index.data_type(), d_key_index_shape);
-  const ms::Tensor d_weights(weights.data_type(), d_weights_shape);
-  const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_query_index(query_index.data_type(), d_query_index_shape);
+    const ms::Tensor d_key_index(key_index.data_type(), d_key_index_shape);
+    const ms::Tensor d_weights(weights.data_type(), d_weights_shape);
+    const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
 
-  const auto runner = std::make_shared<NpuDenseLightningIndexerGradKlLossRunner>("npu_dense_lightning_indexer_grad_kl_loss");
-  runner->Launch(
-    query,
-    key,
-    query_index,
-    key_index,
-    weights,
-    softmax_max,
-    softmax_sum,
-    softmax_max_index,
-    softmax_sum_index,
-    query_rope,
-    key_rope,
-    EmptyIfMissing(actual_seq_qlen),
-    EmptyIfMissing(actual_seq_klen),
-    scale_value,
-    layout,
-    sparse_mode,
-    pre_tokens,
-    next_tokens,
-    Output(d_query_index),
-    Output(d_key_index),
-    Output(d_weights),
-    Output(loss)
-  );
-  return {
-    d_query_index,
-    d_key_index,
-    d_weights,
-    loss,
+    const auto runner = std::make_shared<NpuDenseLightningIndexerGradKlLossRunner>("npu_dense_lightning_indexer_grad_kl_loss");
+    runner->Launch(
+      query,
+      key,
+      query_index,
+      key_index,
+      weights,
+      softmax_max,
+      softmax_sum,
+      softmax_max_index,
+      softmax_sum_index,
+      query_rope,
+      key_rope,
+      EmptyIfMissing(actual_seq_qlen),
+      EmptyIfMissing(actual_seq_klen),
+      scale_value,
+      layout,
+      sparse_mode,
+      pre_tokens,
+      next_tokens,
+      Output(d_query_index),
+      Output(d_key_index),
+      Output(d_weights),
+      Output(loss)
+    );
+    return {
+      d_query_index,
+      d_key_index,
+      d_weights,
+      loss,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_dense_lightning_indexer_grad_kl_loss, m) {
-  m.def("npu_dense_lightning_indexer_grad_kl_loss", PYBOOST_CALLER(4, npu_dense_lightning_indexer_grad_kl_loss));
+  m.def("npu_dense_lightning_indexer_grad_kl_loss", HP_CALLER(4, npu_dense_lightning_indexer_grad_kl_loss));
 }
 
 }  // namespace hyper_parallel

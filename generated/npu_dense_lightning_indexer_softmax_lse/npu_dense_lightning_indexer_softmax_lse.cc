@@ -32,7 +32,8 @@ class NpuDenseLightningIndexerSoftmaxLseRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_dense_lightning_indexer_softmax_lse(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_dense_lightning_indexer_softmax_lse(
   const ms::Tensor& query_index,
   const ms::Tensor& key_index,
   const ms::Tensor& weights,
@@ -43,46 +44,68 @@ std::vector<ms::Tensor> npu_dense_lightning_indexer_softmax_lse(
   int64_t pre_tokens,
   int64_t next_tokens
 ) {
+  const ArgumentChecks checks("npu_dense_lightning_indexer_softmax_lse");
+  checks.FloatDtype("query_index", query_index, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key_index", key_index, {query_index.data_type()});
+  checks.Dtype("weights", weights, {query_index.data_type(), ms::TypeId::kNumberTypeFloat32});
   ShapeVector softmax_max_shape;
   if (layout == "BSND") {
+    checks.Dims("query_index", query_index, "B S1 N1 D", {kAny, kAny, kAny, kAny});
     const int64_t B = query_index.shape()[0];
     const int64_t S1 = query_index.shape()[1];
+    const int64_t N1 = query_index.shape()[2];
+    const int64_t D = query_index.shape()[3];
+    checks.Dims("key_index", key_index, "B S2 N2 D", {B, kAny, kAny, D});
     const int64_t N2 = key_index.shape()[2];
+    checks.Dims("weights", weights, "B S1 N1", {B, S1, N1});
+    checks.Absent("actual_seq_qlen", actual_seq_qlen, "T1", "BSND");
+    checks.Absent("actual_seq_klen", actual_seq_klen, "T2", "BSND");
     softmax_max_shape = {B, N2, S1};
   } else if (layout == "TND") {
+    checks.Dims("query_index", query_index, "T1 N1 D", {kAny, kAny, kAny});
     const int64_t T1 = query_index.shape()[0];
+    const int64_t N1 = query_index.shape()[1];
+    const int64_t D = query_index.shape()[2];
+    checks.Dims("key_index", key_index, "T2 N2 D", {kAny, kAny, D});
+    const int64_t T2 = key_index.shape()[0];
     const int64_t N2 = key_index.shape()[1];
+    checks.Dims("weights", weights, "T1 N1", {T1, N1});
+    checks.DocumentEnds("actual_seq_qlen", actual_seq_qlen, "T1", T1);
+    checks.DocumentEnds("actual_seq_klen", actual_seq_klen, "T2", T2);
+    checks.SameDocuments("actual_seq_qlen", DocumentCount(actual_seq_qlen), "actual_seq_klen", DocumentCount(actual_seq_klen));
     softmax_max_shape = {N2, T1};
   } else {
-    ThrowUnknownFormat("npu_dense_lightning_indexer_softmax_lse", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor softmax_max(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
-  const ms::Tensor softmax_sum(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor softmax_max(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
+    const ms::Tensor softmax_sum(ms::TypeId::kNumberTypeFloat32, softmax_max_shape);
 
-  const auto runner = std::make_shared<NpuDenseLightningIndexerSoftmaxLseRunner>("npu_dense_lightning_indexer_softmax_lse");
-  runner->Launch(
-    query_index,
-    key_index,
-    weights,
-    EmptyIfMissing(actual_seq_qlen),
-    EmptyIfMissing(actual_seq_klen),
-    layout,
-    sparse_mode,
-    pre_tokens,
-    next_tokens,
-    Output(softmax_max),
-    Output(softmax_sum)
-  );
-  return {
-    softmax_max,
-    softmax_sum,
+    const auto runner = std::make_shared<NpuDenseLightningIndexerSoftmaxLseRunner>("npu_dense_lightning_indexer_softmax_lse");
+    runner->Launch(
+      query_index,
+      key_index,
+      weights,
+      EmptyIfMissing(actual_seq_qlen),
+      EmptyIfMissing(actual_seq_klen),
+      layout,
+      sparse_mode,
+      pre_tokens,
+      next_tokens,
+      Output(softmax_max),
+      Output(softmax_sum)
+    );
+    return {
+      softmax_max,
+      softmax_sum,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_dense_lightning_indexer_softmax_lse, m) {
-  m.def("npu_dense_lightning_indexer_softmax_lse", PYBOOST_CALLER(2, npu_dense_lightning_indexer_softmax_lse));
+  m.def("npu_dense_lightning_indexer_softmax_lse", HP_CALLER(2, npu_dense_lightning_indexer_softmax_lse));
 }
 
 }  // namespace hyper_parallel

@@ -29,7 +29,8 @@ class NpuLightningIndexerRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_lightning_indexer(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_lightning_indexer(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const ms::Tensor& weights,
@@ -43,55 +44,86 @@ std::vector<ms::Tensor> npu_lightning_indexer(
   int64_t cmp_ratio,
   bool return_value
 ) {
+  const ArgumentChecks checks("npu_lightning_indexer");
+  checks.FloatDtype("query", query, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key", key, {query.data_type()});
+  checks.Dtype("weights", weights, {query.data_type(), ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("cmp_residual_k", cmp_residual_k, {ms::TypeId::kNumberTypeInt32});
+  checks.Dtype("block_table", block_table, {ms::TypeId::kNumberTypeInt32});
+  checks.DeviceLengths("cu_seq_lens_q", cu_seq_lens_q, ms::TypeId::kNumberTypeInt32, 1);
+  checks.DeviceLengths("cu_seq_lens_k", cu_seq_lens_k, ms::TypeId::kNumberTypeInt32, 1);
   ShapeVector sparse_indices_shape;
   if (layout == "BSND") {
+    checks.Dims("query", query, "B S1 N1 D", {kAny, kAny, kAny, kAny});
     const int64_t B = query.shape()[0];
     const int64_t S1 = query.shape()[1];
+    const int64_t N1 = query.shape()[2];
+    const int64_t D = query.shape()[3];
+    checks.Dims("key", key, "B S2 N2 D", {B, kAny, kAny, D});
     const int64_t N2 = key.shape()[2];
+    checks.Dims("weights", weights, "B S1 N1", {B, S1, N1});
+    checks.Dims("cmp_residual_k", cmp_residual_k, "B", {B});
+    checks.Dims("block_table", block_table, "B pages", {B, kAny});
+    checks.Absent("cu_seq_lens_q", cu_seq_lens_q, "T1", "BSND");
+    checks.Absent("cu_seq_lens_k", cu_seq_lens_k, "T2", "BSND");
     sparse_indices_shape = {B, S1, N2, sparse_count};
+    checks.NotNegative("sparse_indices", sparse_indices_shape, "B S1 N2 sparse_count");
   } else if (layout == "TND") {
+    int64_t documents = DocumentCount(cu_seq_lens_q, 1);
+    checks.Dims("query", query, "T1 N1 D", {kAny, kAny, kAny});
     const int64_t T1 = query.shape()[0];
+    const int64_t N1 = query.shape()[1];
+    const int64_t D = query.shape()[2];
+    checks.Dims("key", key, "T2 N2 D", {kAny, kAny, D});
     const int64_t N2 = key.shape()[1];
+    checks.Dims("weights", weights, "T1 N1", {T1, N1});
+    checks.Dims("cmp_residual_k", cmp_residual_k, "documents", {documents});
+    documents = FirstKnown(documents, ExtentOf(cmp_residual_k, 0));
+    checks.Dims("block_table", block_table, "documents pages", {documents, kAny});
+    checks.SameDocuments("cu_seq_lens_q", DocumentCount(cu_seq_lens_q, 1), "cu_seq_lens_k", DocumentCount(cu_seq_lens_k, 1));
     sparse_indices_shape = {T1, N2, sparse_count};
+    checks.NotNegative("sparse_indices", sparse_indices_shape, "T1 N2 sparse_count");
   } else {
-    ThrowUnknownFormat("npu_lightning_indexer", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor sparse_indices(ms::TypeId::kNumberTypeInt32, sparse_indices_shape);
-  const ms::Tensor sparse_values(ms::TypeId::kNumberTypeFloat32, sparse_indices_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor sparse_indices(ms::TypeId::kNumberTypeInt32, sparse_indices_shape);
+    const ms::Tensor sparse_values(ms::TypeId::kNumberTypeFloat32, sparse_indices_shape);
 
-  const auto runner = std::make_shared<NpuLightningIndexerRunner>("npu_lightning_indexer");
-  runner->Launch(
-    query,
-    key,
-    weights,
-    cu_seq_lens_q,
-    cu_seq_lens_k,
-    kNoTensor,
-    kNoTensor,
-    cmp_residual_k,
-    block_table,
-    kNoTensor,
-    kNoTensor,
-    sparse_count,
-    int64_t{-1},
-    layout,
-    layout,
-    sparse_mode,
-    cmp_ratio,
-    return_value,
-    Output(sparse_indices),
-    Output(sparse_values)
-  );
-  return {
-    sparse_indices,
-    sparse_values,
+    const auto runner = std::make_shared<NpuLightningIndexerRunner>("npu_lightning_indexer");
+    runner->Launch(
+      query,
+      key,
+      weights,
+      cu_seq_lens_q,
+      cu_seq_lens_k,
+      kNoTensor,
+      kNoTensor,
+      cmp_residual_k,
+      block_table,
+      kNoTensor,
+      kNoTensor,
+      sparse_count,
+      int64_t{-1},
+      layout,
+      layout,
+      sparse_mode,
+      cmp_ratio,
+      return_value,
+      Output(sparse_indices),
+      Output(sparse_values)
+    );
+    return {
+      sparse_indices,
+      sparse_values,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_lightning_indexer, m) {
-  m.def("npu_lightning_indexer", PYBOOST_CALLER(2, npu_lightning_indexer));
+  m.def("npu_lightning_indexer", HP_CALLER(2, npu_lightning_indexer));
 }
 
 }  // namespace hyper_parallel

@@ -44,79 +44,122 @@ class NpuMhcPostBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_mhc_post(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_post(
   const ms::Tensor& x,
   const ms::Tensor& h_res,
   const ms::Tensor& h_out,
   const ms::Tensor& h_post
 ) {
+  const ArgumentChecks checks("npu_mhc_post");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("h_res", h_res, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("h_out", h_out, {x.data_type()});
+  checks.FloatDtype("h_post", h_post, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector out_shape;
   if (x.shape().size() == 4) {
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     const int64_t N = x.shape()[2];
     const int64_t D = x.shape()[3];
+    checks.Dims("h_res", h_res, "B S N N", {B, S, N, N});
+    checks.Dims("h_out", h_out, "B S D", {B, S, D});
+    checks.Dims("h_post", h_post, "B S N", {B, S, N});
     out_shape = {B, S, N, D};
   } else if (x.shape().size() == 3) {
     const int64_t T = x.shape()[0];
     const int64_t N = x.shape()[1];
     const int64_t D = x.shape()[2];
+    checks.Dims("h_res", h_res, "T N N", {T, N, N});
+    checks.Dims("h_out", h_out, "T D", {T, D});
+    checks.Dims("h_post", h_post, "T N", {T, N});
     out_shape = {T, N, D};
   } else {
-    ThrowUnknownRank("npu_mhc_post", "x", x, "4 or 3");
+    checks.UnknownRank("x", x, "4 or 3");
   }
-  const ms::Tensor out(x.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(x.data_type(), out_shape);
 
-  const auto runner = std::make_shared<NpuMhcPostRunner>("npu_mhc_post");
-  runner->Launch(
-    x,
-    h_res,
-    h_out,
-    h_post,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<NpuMhcPostRunner>("npu_mhc_post");
+    runner->Launch(
+      x,
+      h_res,
+      h_out,
+      h_post,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_mhc_post_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_post_backward(
   const ms::Tensor& grad_out,
   const ms::Tensor& x,
   const ms::Tensor& h_res,
   const ms::Tensor& h_out,
   const ms::Tensor& h_post
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_h_res(h_res.data_type(), h_res.shape());
-  const ms::Tensor d_h_out(h_out.data_type(), h_out.shape());
-  const ms::Tensor d_h_post(h_post.data_type(), h_post.shape());
+  const ArgumentChecks checks("npu_mhc_post_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("h_res", h_res, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("h_out", h_out, {x.data_type()});
+  checks.FloatDtype("h_post", h_post, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_out", grad_out, {x.data_type()});
+  if (x.shape().size() == 4) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    const int64_t N = x.shape()[2];
+    const int64_t D = x.shape()[3];
+    checks.Dims("h_res", h_res, "B S N N", {B, S, N, N});
+    checks.Dims("h_out", h_out, "B S D", {B, S, D});
+    checks.Dims("h_post", h_post, "B S N", {B, S, N});
+    checks.Dims("grad_out", grad_out, "B S N D", {B, S, N, D});
+  } else if (x.shape().size() == 3) {
+    const int64_t T = x.shape()[0];
+    const int64_t N = x.shape()[1];
+    const int64_t D = x.shape()[2];
+    checks.Dims("h_res", h_res, "T N N", {T, N, N});
+    checks.Dims("h_out", h_out, "T D", {T, D});
+    checks.Dims("h_post", h_post, "T N", {T, N});
+    checks.Dims("grad_out", grad_out, "T N D", {T, N, D});
+  } else {
+    checks.UnknownRank("x", x, "4 or 3");
+  }
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_h_res(h_res.data_type(), h_res.shape());
+    const ms::Tensor d_h_out(h_out.data_type(), h_out.shape());
+    const ms::Tensor d_h_post(h_post.data_type(), h_post.shape());
 
-  const auto runner = std::make_shared<NpuMhcPostBackwardRunner>("npu_mhc_post_backward");
-  runner->Launch(
-    grad_out,
-    x,
-    h_res,
-    h_out,
-    h_post,
-    Output(d_x),
-    Output(d_h_res),
-    Output(d_h_out),
-    Output(d_h_post)
-  );
-  return {
-    d_x,
-    d_h_res,
-    d_h_out,
-    d_h_post,
+    const auto runner = std::make_shared<NpuMhcPostBackwardRunner>("npu_mhc_post_backward");
+    runner->Launch(
+      grad_out,
+      x,
+      h_res,
+      h_out,
+      h_post,
+      Output(d_x),
+      Output(d_h_res),
+      Output(d_h_out),
+      Output(d_h_post)
+    );
+    return {
+      d_x,
+      d_h_res,
+      d_h_out,
+      d_h_post,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_mhc_post, m) {
-  m.def("npu_mhc_post", PYBOOST_CALLER(1, npu_mhc_post));
-  m.def("npu_mhc_post_backward", PYBOOST_CALLER(4, npu_mhc_post_backward));
+  m.def("npu_mhc_post", HP_CALLER(1, npu_mhc_post));
+  m.def("npu_mhc_post_backward", HP_CALLER(4, npu_mhc_post_backward));
 }
 
 }  // namespace hyper_parallel

@@ -44,7 +44,8 @@ class NpuMhcPreSinkhornBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_pre_sinkhorn(
   const ms::Tensor& x,
   const ms::Tensor& phi,
   const ms::Tensor& alpha,
@@ -55,6 +56,11 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
   double norm_eps,
   bool out_flag
 ) {
+  const ArgumentChecks checks("npu_mhc_pre_sinkhorn");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("phi", phi, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("alpha", alpha, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("bias", bias, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector h_in_shape;
   ShapeVector h_post_shape;
   ShapeVector h_res_shape;
@@ -67,69 +73,82 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn(
     const int64_t S = x.shape()[1];
     const int64_t N = x.shape()[2];
     const int64_t C = x.shape()[3];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
     h_in_shape = {B, S, C};
     h_post_shape = {B, S, N};
     h_res_shape = {B, S, N * N};
     hc_before_norm_shape = {B, S, N * N + 2 * N};
     inv_rms_shape = {B, S, 1};
     sum_out_shape = {2 * num_iters, B, S, N};
+    checks.NotNegative("sum_out", sum_out_shape, "2*num_iters B S N");
     norm_out_shape = {2 * num_iters, B, S, N, N};
+    checks.NotNegative("norm_out", norm_out_shape, "2*num_iters B S N N");
   } else if (x.shape().size() == 3) {
     const int64_t T = x.shape()[0];
     const int64_t N = x.shape()[1];
     const int64_t C = x.shape()[2];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
     h_in_shape = {T, C};
     h_post_shape = {T, N};
     h_res_shape = {T, N * N};
     hc_before_norm_shape = {T, N * N + 2 * N};
     inv_rms_shape = {T, 1};
     sum_out_shape = {2 * num_iters, T, N};
+    checks.NotNegative("sum_out", sum_out_shape, "2*num_iters T N");
     norm_out_shape = {2 * num_iters, T, N, N};
+    checks.NotNegative("norm_out", norm_out_shape, "2*num_iters T N N");
   } else {
-    ThrowUnknownRank("npu_mhc_pre_sinkhorn", "x", x, "4 or 3");
+    checks.UnknownRank("x", x, "4 or 3");
   }
-  const ms::Tensor h_in(x.data_type(), h_in_shape);
-  const ms::Tensor h_post(ms::TypeId::kNumberTypeFloat32, h_post_shape);
-  const ms::Tensor h_res(ms::TypeId::kNumberTypeFloat32, h_res_shape);
-  const ms::Tensor h_pre(ms::TypeId::kNumberTypeFloat32, h_post_shape);
-  const ms::Tensor hc_before_norm(ms::TypeId::kNumberTypeFloat32, hc_before_norm_shape);
-  const ms::Tensor inv_rms(ms::TypeId::kNumberTypeFloat32, inv_rms_shape);
-  const ms::Tensor sum_out(ms::TypeId::kNumberTypeFloat32, sum_out_shape);
-  const ms::Tensor norm_out(ms::TypeId::kNumberTypeFloat32, norm_out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor h_in(x.data_type(), h_in_shape);
+    const ms::Tensor h_post(ms::TypeId::kNumberTypeFloat32, h_post_shape);
+    const ms::Tensor h_res(ms::TypeId::kNumberTypeFloat32, h_res_shape);
+    const ms::Tensor h_pre(ms::TypeId::kNumberTypeFloat32, h_post_shape);
+    const ms::Tensor hc_before_norm(ms::TypeId::kNumberTypeFloat32, hc_before_norm_shape);
+    const ms::Tensor inv_rms(ms::TypeId::kNumberTypeFloat32, inv_rms_shape);
+    const ms::Tensor sum_out(ms::TypeId::kNumberTypeFloat32, sum_out_shape);
+    const ms::Tensor norm_out(ms::TypeId::kNumberTypeFloat32, norm_out_shape);
 
-  const auto runner = std::make_shared<NpuMhcPreSinkhornRunner>("npu_mhc_pre_sinkhorn");
-  runner->Launch(
-    x,
-    phi,
-    alpha,
-    bias,
-    static_cast<int32_t>(hc_mult),
-    static_cast<int32_t>(num_iters),
-    hc_eps,
-    norm_eps,
-    out_flag,
-    Output(h_in),
-    Output(h_post),
-    Output(h_res),
-    Output(h_pre),
-    Output(hc_before_norm),
-    Output(inv_rms),
-    Output(sum_out),
-    Output(norm_out)
-  );
-  return {
-    h_in,
-    h_post,
-    h_res,
-    h_pre,
-    hc_before_norm,
-    inv_rms,
-    sum_out,
-    norm_out,
+    const auto runner = std::make_shared<NpuMhcPreSinkhornRunner>("npu_mhc_pre_sinkhorn");
+    runner->Launch(
+      x,
+      phi,
+      alpha,
+      bias,
+      static_cast<int32_t>(hc_mult),
+      static_cast<int32_t>(num_iters),
+      hc_eps,
+      norm_eps,
+      out_flag,
+      Output(h_in),
+      Output(h_post),
+      Output(h_res),
+      Output(h_pre),
+      Output(hc_before_norm),
+      Output(inv_rms),
+      Output(sum_out),
+      Output(norm_out)
+    );
+    return {
+      h_in,
+      h_post,
+      h_res,
+      h_pre,
+      hc_before_norm,
+      inv_rms,
+      sum_out,
+      norm_out,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_mhc_pre_sinkhorn_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_mhc_pre_sinkhorn_backward(
   const ms::Tensor& grad_h_in,
   const ms::Tensor& grad_h_post,
   const ms::Tensor& grad_h_res,
@@ -144,44 +163,93 @@ std::vector<ms::Tensor> npu_mhc_pre_sinkhorn_backward(
   const ms::Tensor& norm_out,
   double hc_eps
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_phi(phi.data_type(), phi.shape());
-  const ms::Tensor d_alpha(alpha.data_type(), alpha.shape());
-  const ms::Tensor d_bias(bias.data_type(), bias.shape());
+  const ArgumentChecks checks("npu_mhc_pre_sinkhorn_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("phi", phi, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("alpha", alpha, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("bias", bias, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("h_pre", h_pre, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("hc_before_norm", hc_before_norm, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("inv_rms", inv_rms, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("sum_out", sum_out, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("norm_out", norm_out, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_h_in", grad_h_in, {x.data_type()});
+  checks.FloatDtype("grad_h_post", grad_h_post, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("grad_h_res", grad_h_res, {ms::TypeId::kNumberTypeFloat32});
+  if (x.shape().size() == 4) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    const int64_t N = x.shape()[2];
+    const int64_t C = x.shape()[3];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
+    checks.Dims("h_pre", h_pre, "B S N", {B, S, N});
+    checks.Dims("hc_before_norm", hc_before_norm, "B S N*N+2*N", {B, S, N * N + 2 * N});
+    checks.Dims("inv_rms", inv_rms, "B S 1", {B, S, 1});
+    checks.Dims("sum_out", sum_out, "2*num_iters B S N", {kAny, B, S, N});
+    checks.Dims("norm_out", norm_out, "2*num_iters B S N N", {kAny, B, S, N, N});
+    checks.Dims("grad_h_in", grad_h_in, "B S C", {B, S, C});
+    checks.Dims("grad_h_post", grad_h_post, "B S N", {B, S, N});
+    checks.Dims("grad_h_res", grad_h_res, "B S N N", {B, S, N, N});
+  } else if (x.shape().size() == 3) {
+    const int64_t T = x.shape()[0];
+    const int64_t N = x.shape()[1];
+    const int64_t C = x.shape()[2];
+    checks.Dims("phi", phi, "N*N+2*N N*C", {N * N + 2 * N, N * C});
+    checks.Dims("alpha", alpha, "3", {3});
+    checks.Dims("bias", bias, "N*N+2*N", {N * N + 2 * N});
+    checks.Dims("h_pre", h_pre, "T N", {T, N});
+    checks.Dims("hc_before_norm", hc_before_norm, "T N*N+2*N", {T, N * N + 2 * N});
+    checks.Dims("inv_rms", inv_rms, "T 1", {T, 1});
+    checks.Dims("sum_out", sum_out, "2*num_iters T N", {kAny, T, N});
+    checks.Dims("norm_out", norm_out, "2*num_iters T N N", {kAny, T, N, N});
+    checks.Dims("grad_h_in", grad_h_in, "T C", {T, C});
+    checks.Dims("grad_h_post", grad_h_post, "T N", {T, N});
+    checks.Dims("grad_h_res", grad_h_res, "T N N", {T, N, N});
+  } else {
+    checks.UnknownRank("x", x, "4 or 3");
+  }
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_phi(phi.data_type(), phi.shape());
+    const ms::Tensor d_alpha(alpha.data_type(), alpha.shape());
+    const ms::Tensor d_bias(bias.data_type(), bias.shape());
 
-  const auto runner = std::make_shared<NpuMhcPreSinkhornBackwardRunner>("npu_mhc_pre_sinkhorn_backward");
-  runner->Launch(
-    grad_h_in,
-    grad_h_post,
-    grad_h_res,
-    x,
-    phi,
-    alpha,
-    bias,
-    h_pre,
-    hc_before_norm,
-    inv_rms,
-    sum_out,
-    norm_out,
-    hc_eps,
-    Output(d_x),
-    Output(d_phi),
-    Output(d_alpha),
-    Output(d_bias)
-  );
-  return {
-    d_x,
-    d_phi,
-    d_alpha,
-    d_bias,
+    const auto runner = std::make_shared<NpuMhcPreSinkhornBackwardRunner>("npu_mhc_pre_sinkhorn_backward");
+    runner->Launch(
+      grad_h_in,
+      grad_h_post,
+      grad_h_res,
+      x,
+      phi,
+      alpha,
+      bias,
+      h_pre,
+      hc_before_norm,
+      inv_rms,
+      sum_out,
+      norm_out,
+      hc_eps,
+      Output(d_x),
+      Output(d_phi),
+      Output(d_alpha),
+      Output(d_bias)
+    );
+    return {
+      d_x,
+      d_phi,
+      d_alpha,
+      d_bias,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_mhc_pre_sinkhorn, m) {
-  m.def("npu_mhc_pre_sinkhorn", PYBOOST_CALLER(8, npu_mhc_pre_sinkhorn));
-  m.def("npu_mhc_pre_sinkhorn_backward", PYBOOST_CALLER(4, npu_mhc_pre_sinkhorn_backward));
+  m.def("npu_mhc_pre_sinkhorn", HP_CALLER(8, npu_mhc_pre_sinkhorn));
+  m.def("npu_mhc_pre_sinkhorn_backward", HP_CALLER(4, npu_mhc_pre_sinkhorn_backward));
 }
 
 }  // namespace hyper_parallel

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from launch_cases import CASES, CLAMP, LSE, POST, PRE, Case
 from recorder import Flavour, Launch, Recorder, compile_recorder
+from wrong_arguments import WRONG
 
 from tests.compiler import needs_compiler
 
@@ -62,7 +63,7 @@ def test_operators_without_a_backward_kernel(ascend: Recorder, op: str) -> None:
 def test_unknown_layout(ascend: Recorder, name: str) -> None:
     case = CASES[name]
     given = case.given.replace("str:BSND", "str:BNSD").split()
-    with pytest.raises(RuntimeError, match=f"For {case.op}, layout should be one of BSND, TND, but got BNSD"):
+    with pytest.raises(RuntimeError, match=f"For {case.op}, layout should be one of 'BSND', 'TND', but got 'BNSD'"):
         ascend.call(given, case.op)
 
 
@@ -75,6 +76,26 @@ def test_unknown_rank(ascend: Recorder, name: str, extents: str) -> None:
         RuntimeError, match=f"For {case.op}, x should have 4 or 3 dims, but got {extents.count(',') + 1}"
     ):
         ascend.call(given, case.op)
+
+
+@pytest.mark.parametrize(("op", "given", "npu", "_"), WRONG.values(), ids=WRONG)
+def test_wrong_arguments_on_an_npu(ascend: Recorder, op: str, given: str, npu: str, _: str) -> None:
+    assert refusal(ascend, op, given) == npu.format(op=op)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("op", "given", "_", "here"), WRONG.values(), ids=WRONG)
+def test_wrong_arguments_on_the_host(host: Recorder, op: str, given: str, _: str, here: str) -> None:
+    assert refusal(host, op, given) == here.format(op=op)
+
+
+def refusal(recorder: Recorder, op: str, given: str) -> str:
+    """What the operator says of its arguments; empty if it takes them."""
+    try:
+        recorder.call(given.split(), op)
+    except RuntimeError as error:
+        return "" if "has no kernel for the CPU" in str(error) else str(error).replace("mindspore::", "")
+    return ""
 
 
 @pytest.mark.slow

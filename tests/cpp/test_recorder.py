@@ -103,7 +103,10 @@ def test_host_kernel_gets_the_same(cpu: Recorder) -> None:
 X = "tensor:float32:6,3"
 REST = ["float:1", "bool:true"]
 FAILURES = {
-    "unknown format": ([X, "none", "none", "str:NT", "int:1", *REST], "layout should be one of BSN, TN, but got NT"),
+    "unknown format": (
+        [X, "none", "none", "str:NT", "int:1", *REST],
+        "layout should be one of 'BSN', 'TN', but got 'NT'",
+    ),
     "in the kernel": ([X, "none", "none", "str:TN", "int:101", *REST], "num_iters should be at most 100"),
     "too few": ([X], "has 7 arguments in C.., but 1 are given"),
     "wrong kind": ([X, "none", "none", "int:1", "int:1", *REST], "argument 3 is str in C"),
@@ -141,7 +144,9 @@ def test_mistakes_do_not_compile(tmp_path: Path, old: str, new: str, message: st
 
 def test_moved_argument_is_seen(tmp_path: Path) -> None:
     moved = tmp_path / "npu_example.cc"
-    moved.write_text(EXAMPLE.read_text().replace("    eps,\n    int64_t{-1},\n", "    int64_t{-1},\n    eps,\n"))
+    moved.write_text(
+        EXAMPLE.read_text().replace("      eps,\n      int64_t{-1},\n", "      int64_t{-1},\n      eps,\n")
+    )
     recorder = compile_recorder(moved, INCLUDES, "ascend", tmp_path)
     _, main = recorder.launches(["tensor:float16:6,3", "none", "none", "str:TN", "int:1", "float:0.5", "bool:true"])
     assert main.arguments[8:10] == ("int64 -1", "double 0.5")

@@ -72,7 +72,7 @@ def test_launch_in_tnd(ascend: Recorder) -> None:
 
 def test_unknown_layout(ascend: Recorder) -> None:
     tensors = ["tensor:float16:7,64,128", "tensor:float16:9,1,128", "tensor:float16:7,64"]
-    with pytest.raises(RuntimeError, match=f"For {OP}, layout should be one of BSND, TND, but got BNSD"):
+    with pytest.raises(RuntimeError, match=f"For {OP}, layout should be one of 'BSND', 'TND', but got 'BNSD'"):
         ascend.launches([*tensors, "none", "none", *attributes("BNSD")])
 
 
@@ -123,8 +123,9 @@ def test_host_kernel_equals_reference_in_bsnd(cpu: Recorder, s1: int, s2: int) -
     assert_equals_reference(cpu, tensors, None, None, layout="BSND")
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("weights_dtype", TYPES)
+@pytest.mark.parametrize(
+    ("dtype", "weights_dtype"), [*((dtype, dtype) for dtype in TYPES), *((dtype, "float32") for dtype in TYPES)]
+)
 def test_host_kernel_takes_every_type(cpu: Recorder, dtype: str, weights_dtype: str) -> None:
     tensors = sample(dtype, weights_dtype, (9, N1, D), (12, 1, D), (9, N1))
     assert_equals_reference(cpu, tensors, [3, 9], [5, 12], layout="TND")
@@ -141,14 +142,8 @@ def test_host_kernel_reads_every_16_bit_number(cpu: Recorder, dtype: str) -> Non
 
 MISTAKES = {
     "sparse_mode": ({6: 0}, "sparse_mode should be 3"),
-    "rank": ({5: "BSND"}, "expects 4 dims"),
     "missing lengths": ({3: None}, "actual_seq_qlen is missing"),
-    "short lengths": ({3: [1, 3]}, "actual_seq_qlen should end at 4 tokens, but ends at 3"),
-    "decreasing lengths": ({4: [7, 6]}, "actual_seq_klen should not decrease or be negative, but 6 follows 7"),
-    "numbers of documents": ({4: [1, 2, 6]}, "same number of documents, but have 2 and 3"),
-    "weights": ({2: np.zeros((4, N1 + 1), np.float32)}, "weights shaped like query_index without its last dim"),
     "key heads": ({1: np.zeros((6, 2, D), np.float32)}, "expects one key head"),
-    "integers": ({2: np.zeros((4, N1), np.int32)}, "expected a floating-point tensor, but got int32"),
 }
 
 

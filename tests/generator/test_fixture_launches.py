@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -224,16 +225,54 @@ def test_every_function_is_called() -> None:
     assert defined == {op for op, _, _ in LAUNCHES.values()}
 
 
+PADDED = "tensor:float32:4 int:6 tensor:float32:4 " + PAD
+ERRORS: dict[str, tuple[str, str, str]] = {
+    # op, arguments, and what is said behind "For op, "
+    "axis": ("gated_half", "tensor:float16:4 int:1", "dim should be from -1 to 0, a dim of x, but got 1"),
+    "axis of no dims": ("gated_half", "tensor:float16: int:0", "dim should be from 0 to -1, a dim of x, but got 0"),
+    "gradient of a halved axis": ("gated_half_backward", "tensor:bfloat16:3,3,2 tensor:bfloat16:3,4,2 view:bfloat16:4,3,2 tensor:bfloat16:3,2,2,2 int:1", "... (dim 1) of grad_out should be 2, but got 3"),
+    "rank by which formats are told": ("grouped_scores", "tensor:float16:4,2 tensor:float16:4,2", "q should have 4 or 3 dims, but got 2"),
+    "any rank, too few": ("rms_norm", "tensor:float16: tensor:float16:4 none float:1 bool:true", "x should have at least 1 dims (... C), but got shape ()"),
+    "last of any rank": ("rms_norm", "tensor:float16:2,3 tensor:float16:4 none float:1 bool:true", "C (dim 0) of gamma should be 3, but got 4"),
+    "optional, an extent": ("rms_norm", "tensor:float16:2,4 tensor:float16:4 tensor:float16:3 float:1 bool:true", "C (dim 0) of beta should be 4, but got 3"),
+    "optional, the dtype": ("rms_norm", "tensor:float16:2,4 tensor:float16:4 tensor:float32:4 float:1 bool:true", "beta should have dtype float16, but got float32"),
+    "any rank in a backward": ("rms_norm_backward", "tensor:float16:3,4 tensor:float32:2,1 tensor:float16:2,4 tensor:float16:4 none tensor:float32:2,1 float:1", "... (dim 0) of grad_y should be 2, but got 3"),
+    "an integer behind any rank": ("rms_norm_backward", "tensor:float16:2,4 tensor:float32:2,2 tensor:float16:2,4 tensor:float16:4 none tensor:float32:2,1 float:1", "1 (dim 1) of grad_rstd should be 1, but got 2"),
+    "transposed": ("project_backward", "tensor:float16:2,3,6 tensor:float16:4,5 tensor:float16:2,3,4 tensor:float16:6,6 tensor:float16:6,4 tensor:float16:6,4", "F (dim 1) of w_transposed should be 6, but got 5"),
+    "expression of a later dim": ("block_tables", "tensor:float16:4,2,7 int:3 tensor:float32:5,7 tensor:float32:3 int:2 str:BSD", "fact(N) (dim 0) of orders should be 6, but got 5"),
+    "expression with a division": ("block_tables", "tensor:float16:4,2,7 int:3 tensor:float32:6,6 tensor:float32:3 int:2 str:BSD", "N+N*N//2 (dim 1) of orders should be 7, but got 6"),
+    "extents of attributes": ("block_tables", "tensor:float16:4,7 int:7 tensor:float32:1,1 tensor:float32:1 int:-9 str:TD", "min(D,steps) (dim 2) of parts should be at least 0, but got -9"),
+    "no dims": ("pad_and_cast", PADDED.format(strides="none", mode="edge").replace("float32:4", "float32:", 1), "x should have 2 or 1 dims, but got 0"),
+    "tensor behind attributes": ("pad_and_cast", PADDED.format(strides="none", mode="edge").replace("float32:4 lengths", "float32:5 lengths"), "L (dim 0) of weight should be 4, but got 5"),
+    "documents of the lengths": ("document_sum", "tensor:float16:8,3 tensor:float16:3,3 none lengths:0,3,8 str:TD", "M (dim 0) of state should be 2, but got 3"),
+    "documents of a required tensor": ("document_sum", "tensor:float16:8,3 tensor:float16:2,3 tensor:float16:3 none str:TD", "M (dim 0) of decay should be 2, but got 3"),
+    "lengths without a leading zero": ("document_sum", "tensor:float16:8,3 tensor:float16:2,3 none lengths:1,3,8 str:TD", "ends should start with 0 and hold at least one document end, but got [1, 3, 8]"),
+    "lengths in another format": ("document_sum", "tensor:float16:2,4,3 tensor:float16:2,3 none lengths:0,8 str:BSD", "ends should be None in format BSD, which has no dim T, but got (0, 8)"),
+    "lengths in a backward": ("document_sum_backward", "tensor:float16:8,3 tensor:int32:8 tensor:float16:8,3 tensor:float16:2,3 none lengths:0,3,7 str:TD", "ends should end at T = 8, the number of tokens, but got [0, 3, 7]"),
+    "saved tensor": ("document_sum_backward", "tensor:float16:8,3 tensor:int64:8 tensor:float16:8,3 tensor:float16:2,3 none lengths:0,3,8 str:TD", "starts should have dtype int32, but got int64"),
+    "documents of lengths on the device": ("document_scale", "tensor:float16:8,3 tensor:int32:3 tensor:float16:2 lengths:8 none", "M (dim 0) of factor should be 3, but got 2"),
+    "required lengths on the host": ("document_scale", "tensor:float16:8,3 tensor:int32:2 tensor:float16:2 lengths: none", "heads should end at T = 8, the number of tokens, but got []"),
+    "lengths on the device in another format": ("windowed_top", "tensor:float16:2,3,4 tensor:float16:2,5,4 none none none tensor:int64:2 str:BSD int:3 int:1", "k_ends should be None in format BSD, which has no dim T2, but got a tensor of shape (2,)"),
+    "lengths of the keys": ("windowed_top", "tensor:float16:6,4 tensor:float16:9,4 none none lengths:2,6 tensor:int64:3 str:TD int:0 int:2", "q_ends and k_ends should have as many documents, but got 2 and 3"),
+    "an adapted gradient": ("head_mix_backward", "tensor:float16:2,4,5,3 tensor:uint8:6,4,5 view:float16:2,3,5,4 tensor:float32:2,3,4,1 tensor:float16:2,3,4,5 tensor:float16:3 tensor:uint8:2,3,4,5 view:uint8:2,4,3,5 none str:BNSD none", "N (dim 2) of grad_out should be 3, but got 5"),
+    "a flattened tensor": ("head_mix_backward", "tensor:float16:2,4,3,5 tensor:uint8:5,4,5 view:float16:2,3,5,4 tensor:float32:2,3,4,1 tensor:float16:2,3,4,5 tensor:float16:3 tensor:uint8:2,3,4,5 view:uint8:2,4,3,5 none str:BNSD none", "B*N (dim 0) of mask_flattened should be 6, but got 5"),
+    "a format that is none": ("distance_step", "tensor:float16:4 tensor:float16:4 str:flat none", "kind should be one of 'batched', 'packed', but got 'flat'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "given", "words"), ERRORS.values(), ids=ERRORS)
+def test_wrong_arguments(recorder: Any, op: str, given: str, words: str) -> None:
+    with pytest.raises(RuntimeError, match=f"For {op}, {re.escape(words)}"):
+        recorder.launches(given.split(), op)
+
+
 @pytest.mark.parametrize(
     ("op", "given", "words"),
     [
-        ("gated_half", "tensor:float16:4 int:1", "there is no axis 1"),
-        ("grouped_scores", "tensor:float16:4,2 tensor:float16:4,2", "q should have 4 or 3 dims, but got 2"),
         ("head_mix_backward", "", "has 11 arguments in C"),
-        ("distance_step", "tensor:float16:4 tensor:float16:4 str:flat none", "kind should be one of batched, packed, but got flat"),
-        ("pad_and_cast", "tensor:float32:4 int:6 tensor:float32:4 " + PAD.format(strides="none", mode="edge").replace("float64", "half"), "'half' is none"),
+        ("pad_and_cast", PADDED.format(strides="none", mode="edge").replace("float64", "half"), "'half' is none"),
     ],
-)  # fmt: skip
+)
 def test_errors(recorder: Any, op: str, given: str, words: str) -> None:
     with pytest.raises(RuntimeError, match=words):
         recorder.launches(given.split(), op)

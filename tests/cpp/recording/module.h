@@ -6,6 +6,7 @@
 //   tensor:<dtype>:<extents>          tensor:bfloat16:2,4,8,128    (no extents: a scalar)
 //   tensor:<dtype>:<extents>@<file>   the same, with the file's bytes as contents
 //   view:<dtype>:<extents>            a tensor that is not contiguous
+//   ascend:<dtype>:<extents>          a tensor on an NPU; likewise gpu and meta
 //   none                              a missing optional argument
 //   lengths:<integers>                lengths:3,7
 //   int:<n>  float:<x>  bool:true  bool:false  str:<text>
@@ -79,8 +80,22 @@ inline void ReadContents(const std::string& path, TensorState* state) {
   *state->memory = std::move(bytes);
 }
 
+// The kinds of tensors, by where their memory is.
+inline const std::map<std::string, mindspore::device::DeviceType>& TensorKinds() {
+  using mindspore::device::DeviceType;
+  static const std::map<std::string, DeviceType> kinds = {
+    {"tensor", DeviceType::kCPU},
+    {"view", DeviceType::kCPU},
+    {"ascend", DeviceType::kAscend},
+    {"gpu", DeviceType::kGPU},
+    {"meta", DeviceType::kMeta},
+  };
+  return kinds;
+}
+
 inline ms::Tensor ParseTensor(const Description& given) {
-  if (given.kind != "tensor" && given.kind != "view") {
+  const auto kind = TensorKinds().find(given.kind);
+  if (kind == TensorKinds().end()) {
     Mismatch(given, "a tensor");
   }
   const size_t colon = given.value.find(':');
@@ -90,7 +105,8 @@ inline ms::Tensor ParseTensor(const Description& given) {
   const ms::Tensor tensor(FindElementType(dtype).id, Integers(extents));
   TensorState& state = tensor.state();
   state.Allocate();
-  state.contiguous = given.kind == "tensor";
+  state.contiguous = given.kind != "view";
+  state.device = kind->second;
   state.origin = "input " + std::to_string(given.position);
   if (at != std::string::npos) {
     ReadContents(given.value.substr(at + 1), &state);
@@ -125,17 +141,17 @@ T Parse(const Description& given) {
 
 using Operator = std::function<std::vector<ms::Tensor>(const std::vector<std::string>&)>;
 
-template <typename... Args, size_t... I>
+template <typename Launch, typename... Args, size_t... I>
 std::vector<ms::Tensor> Invoke(
-  std::vector<ms::Tensor> (*function)(Args...),
+  Launch (*function)(Args...),
   const std::vector<std::string>& descriptions,
   std::index_sequence<I...>
 ) {
-  return function(Parse<std::decay_t<Args>>(Describe(I, descriptions[I]))...);
+  return function(Parse<std::decay_t<Args>>(Describe(I, descriptions[I]))...)();
 }
 
-template <size_t outputs, typename... Args>
-Operator MakeOperator(std::vector<ms::Tensor> (*function)(Args...)) {
+template <size_t outputs, typename Launch, typename... Args>
+Operator MakeOperator(Launch (*function)(Args...)) {
   return [function](const std::vector<std::string>& descriptions) {
     if (descriptions.size() != sizeof...(Args)) {
       throw std::runtime_error(
@@ -170,5 +186,5 @@ class module_ {
 
 }  // namespace pybind11
 
-#define PYBOOST_CALLER(OUT_NUM, FUNC) (::recording::MakeOperator<OUT_NUM>(FUNC))
+#define HP_CALLER(outputs, function) (::recording::MakeOperator<outputs>(&function))
 #define PYBIND11_MODULE(name, variable) void DefineRecordedModule(::pybind11::module_& variable)

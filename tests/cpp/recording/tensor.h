@@ -35,7 +35,14 @@ enum ExceptionType {
 };
 namespace device {
 class DeviceContext;
-}
+enum class DeviceType {
+  kUnknown,
+  kCPU,
+  kAscend,
+  kGPU,
+  kMeta,
+};
+}  // namespace device
 }  // namespace mindspore
 
 namespace recording {
@@ -107,6 +114,7 @@ struct TensorState {
   std::string origin;  // "input 3", "reshape(input 3)"; empty for a tensor that the operator made
   bool contiguous = true;
   bool allocated = false;
+  mindspore::device::DeviceType device = mindspore::device::DeviceType::kCPU;
   std::shared_ptr<std::vector<unsigned char>> memory = std::make_shared<std::vector<unsigned char>>();
 
   size_t numel() const {
@@ -116,6 +124,8 @@ struct TensorState {
     }
     return count;
   }
+  mindspore::device::DeviceType device_type() const { return device; }
+  const void* device_address() const { return allocated ? memory->data() : nullptr; }
   size_t bytes() const { return numel() * FindElementType(type).size; }
 
   void Allocate() {
@@ -153,6 +163,7 @@ class Tensor {
   const ShapeVector& shape() const { return state().shape; }
   size_t numel() const { return state().numel(); }
   bool is_contiguous() const { return state().contiguous; }
+  const std::shared_ptr<recording::TensorState>& tensor() const { return state_; }
 
   void* GetDataPtr() const {
     if (!state().allocated) {

@@ -44,68 +44,100 @@ class AcmeGatedAddBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> acme_gated_add(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto acme_gated_add(
   const ms::Tensor& x,
   const ms::Tensor& branch,
   const ms::Tensor& gate
 ) {
+  const ArgumentChecks checks("acme_gated_add");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("branch", branch, {x.data_type()});
+  checks.FloatDtype("gate", gate, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector out_shape;
   if (x.shape().size() == 3) {
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     const int64_t D = x.shape()[2];
+    checks.Dims("branch", branch, "B S D", {B, S, D});
+    checks.Dims("gate", gate, "D", {D});
     out_shape = {B, S, D};
   } else if (x.shape().size() == 2) {
     const int64_t T = x.shape()[0];
     const int64_t D = x.shape()[1];
+    checks.Dims("branch", branch, "T D", {T, D});
+    checks.Dims("gate", gate, "D", {D});
     out_shape = {T, D};
   } else {
-    ThrowUnknownRank("acme_gated_add", "x", x, "3 or 2");
+    checks.UnknownRank("x", x, "3 or 2");
   }
-  const ms::Tensor out(x.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(x.data_type(), out_shape);
 
-  const auto runner = std::make_shared<AcmeGatedAddRunner>("acme_gated_add");
-  runner->Launch(
-    x,
-    branch,
-    gate,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<AcmeGatedAddRunner>("acme_gated_add");
+    runner->Launch(
+      x,
+      branch,
+      gate,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
-std::vector<ms::Tensor> acme_gated_add_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto acme_gated_add_backward(
   const ms::Tensor& grad_out,
   const ms::Tensor& branch,
   const ms::Tensor& gate
 ) {
-  const ms::Tensor d_x(grad_out.data_type(), grad_out.shape());
-  const ms::Tensor d_branch(branch.data_type(), branch.shape());
-  const ms::Tensor d_gate(gate.data_type(), gate.shape());
+  const ArgumentChecks checks("acme_gated_add_backward");
+  checks.FloatDtype("branch", branch, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("gate", gate, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_out", grad_out, {branch.data_type()});
+  if (branch.shape().size() == 3) {
+    const int64_t B = branch.shape()[0];
+    const int64_t S = branch.shape()[1];
+    const int64_t D = branch.shape()[2];
+    checks.Dims("gate", gate, "D", {D});
+    checks.Dims("grad_out", grad_out, "B S D", {B, S, D});
+  } else if (branch.shape().size() == 2) {
+    const int64_t T = branch.shape()[0];
+    const int64_t D = branch.shape()[1];
+    checks.Dims("gate", gate, "D", {D});
+    checks.Dims("grad_out", grad_out, "T D", {T, D});
+  } else {
+    checks.UnknownRank("branch", branch, "3 or 2");
+  }
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(grad_out.data_type(), grad_out.shape());
+    const ms::Tensor d_branch(branch.data_type(), branch.shape());
+    const ms::Tensor d_gate(gate.data_type(), gate.shape());
 
-  const auto runner = std::make_shared<AcmeGatedAddBackwardRunner>("acme_gated_add_backward");
-  runner->Launch(
-    grad_out,
-    branch,
-    gate,
-    Output(d_x),
-    Output(d_branch),
-    Output(d_gate)
-  );
-  return {
-    d_x,
-    d_branch,
-    d_gate,
+    const auto runner = std::make_shared<AcmeGatedAddBackwardRunner>("acme_gated_add_backward");
+    runner->Launch(
+      grad_out,
+      branch,
+      gate,
+      Output(d_x),
+      Output(d_branch),
+      Output(d_gate)
+    );
+    return {
+      d_x,
+      d_branch,
+      d_gate,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(acme_gated_add, m) {
-  m.def("acme_gated_add", PYBOOST_CALLER(1, acme_gated_add));
-  m.def("acme_gated_add_backward", PYBOOST_CALLER(3, acme_gated_add_backward));
+  m.def("acme_gated_add", HP_CALLER(1, acme_gated_add));
+  m.def("acme_gated_add_backward", HP_CALLER(3, acme_gated_add_backward));
 }
 
 }  // namespace hyper_parallel

@@ -29,28 +29,34 @@ class NpuAllTwoRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_all_two(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_all_two(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_all_two");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuAllTwoRunner>("npu_all_two");
-  runner->Launch(
-    x,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuAllTwoRunner>("npu_all_two");
+    runner->Launch(
+      x,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_all_two, m) {
-  m.def("npu_all_two", PYBOOST_CALLER(1, npu_all_two));
+  m.def("npu_all_two", HP_CALLER(1, npu_all_two));
 }
 
 }  // namespace hyper_parallel

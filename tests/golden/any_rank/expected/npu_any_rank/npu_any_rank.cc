@@ -44,70 +44,99 @@ class NpuAnyRankBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_any_rank(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_any_rank(
   const ms::Tensor& x,
   const ms::Tensor& gain,
   const ms::Tensor& same,
   int64_t dim
 ) {
+  const ArgumentChecks checks("npu_any_rank");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("same", same, {x.data_type()});
+  checks.AnyRank("x", x, "N ... C", 2);
   const int64_t N = x.shape()[0];
   const int64_t C = x.shape()[x.shape().size() - 1];
-  const int64_t split = x.shape()[AxisOf(dim, x)];
-  ShapeVector y_shape = Joined({N}, Rest(x, 1, 1), {C});
+  const ShapeVector rest = Rest(x, 1, 1);
+  const int64_t split = checks.Axis("dim", dim, "x", x, 1, 1);
+  checks.Dims("gain", gain, "C", {C});
+  checks.Dims("same", same, "N ... C", Joined({N}, rest, {C}));
+  ShapeVector y_shape = Joined({N}, rest, {C});
   y_shape[AxisOf(dim, x)] = 2 * split;
-  ShapeVector mean_shape = Joined({N}, Rest(x, 1, 1), {});
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor mean(ms::TypeId::kNumberTypeFloat32, mean_shape);
+  ShapeVector mean_shape = Joined({N}, rest, {});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor mean(ms::TypeId::kNumberTypeFloat32, mean_shape);
 
-  const auto runner = std::make_shared<NpuAnyRankRunner>("npu_any_rank");
-  runner->Launch(
-    x,
-    gain,
-    same,
-    dim,
-    Output(y),
-    Output(mean)
-  );
-  return {
-    y,
-    mean,
+    const auto runner = std::make_shared<NpuAnyRankRunner>("npu_any_rank");
+    runner->Launch(
+      x,
+      gain,
+      same,
+      dim,
+      Output(y),
+      Output(mean)
+    );
+    return {
+      y,
+      mean,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_any_rank_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_any_rank_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& x,
   const ms::Tensor& gain,
   const ms::Tensor& same,
   int64_t dim
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_gain(gain.data_type(), gain.shape());
-  const ms::Tensor d_same(same.data_type(), same.shape());
+  const ArgumentChecks checks("npu_any_rank_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("same", same, {x.data_type()});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.AnyRank("x", x, "N ... C", 2);
+  const int64_t N = x.shape()[0];
+  const int64_t C = x.shape()[x.shape().size() - 1];
+  const ShapeVector rest = Rest(x, 1, 1);
+  const int64_t split = checks.Axis("dim", dim, "x", x, 1, 1);
+  checks.Dims("gain", gain, "C", {C});
+  checks.Dims("same", same, "N ... C", Joined({N}, rest, {C}));
+  ShapeVector grad_y_shape = Joined({N}, rest, {C});
+  grad_y_shape[AxisOf(dim, x)] = 2 * split;
+  checks.Dims("grad_y", grad_y, "N ... C", grad_y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_gain(gain.data_type(), gain.shape());
+    const ms::Tensor d_same(same.data_type(), same.shape());
 
-  const auto runner = std::make_shared<NpuAnyRankBackwardRunner>("npu_any_rank_backward");
-  runner->Launch(
-    grad_y,
-    x,
-    gain,
-    same,
-    dim,
-    Output(d_x),
-    Output(d_gain),
-    Output(d_same)
-  );
-  return {
-    d_x,
-    d_gain,
-    d_same,
+    const auto runner = std::make_shared<NpuAnyRankBackwardRunner>("npu_any_rank_backward");
+    runner->Launch(
+      grad_y,
+      x,
+      gain,
+      same,
+      dim,
+      Output(d_x),
+      Output(d_gain),
+      Output(d_same)
+    );
+    return {
+      d_x,
+      d_gain,
+      d_same,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_any_rank, m) {
-  m.def("npu_any_rank", PYBOOST_CALLER(2, npu_any_rank));
-  m.def("npu_any_rank_backward", PYBOOST_CALLER(3, npu_any_rank_backward));
+  m.def("npu_any_rank", HP_CALLER(2, npu_any_rank));
+  m.def("npu_any_rank_backward", HP_CALLER(3, npu_any_rank_backward));
 }
 
 }  // namespace hyper_parallel

@@ -59,7 +59,8 @@ class NpuBackwardCallBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_backward_call(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_call(
   const ms::Tensor& x,
   const ms::Tensor& weight,
   const std::optional<ms::Tensor>& bias,
@@ -67,51 +68,64 @@ std::vector<ms::Tensor> npu_backward_call(
   double eps,
   int64_t repeats
 ) {
+  const ArgumentChecks checks("npu_backward_call");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("weight", weight, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("bias", bias, {x.data_type()});
   ShapeVector y_shape;
   ShapeVector flat_shape;
   ShapeVector statistics_shape;
   if (layout == "BSND") {
+    checks.Dims("x", x, "B S N D", {kAny, kAny, kAny, kAny});
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     const int64_t N = x.shape()[2];
     const int64_t D = x.shape()[3];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("bias", bias, "N D", {N, D});
     y_shape = {B, S, N, D};
     flat_shape = {B, S, N * D};
     statistics_shape = {B, S, N};
   } else if (layout == "TND") {
+    checks.Dims("x", x, "T N D", {kAny, kAny, kAny});
     const int64_t T = x.shape()[0];
     const int64_t N = x.shape()[1];
     const int64_t D = x.shape()[2];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("bias", bias, "N D", {N, D});
     y_shape = {T, N, D};
     flat_shape = {T, N * D};
     statistics_shape = {T, N};
   } else {
-    ThrowUnknownFormat("npu_backward_call", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor flat(ms::TypeId::kNumberTypeFloat32, flat_shape);
-  const ms::Tensor statistics(ms::TypeId::kNumberTypeFloat32, statistics_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor flat(ms::TypeId::kNumberTypeFloat32, flat_shape);
+    const ms::Tensor statistics(ms::TypeId::kNumberTypeFloat32, statistics_shape);
 
-  const auto runner = std::make_shared<NpuBackwardCallRunner>("npu_backward_call");
-  runner->Launch(
-    x,
-    weight,
-    bias,
-    layout,
-    eps,
-    repeats,
-    Output(y),
-    Output(flat),
-    Output(statistics)
-  );
-  return {
-    y,
-    flat,
-    statistics,
+    const auto runner = std::make_shared<NpuBackwardCallRunner>("npu_backward_call");
+    runner->Launch(
+      x,
+      weight,
+      bias,
+      layout,
+      eps,
+      repeats,
+      Output(y),
+      Output(flat),
+      Output(statistics)
+    );
+    return {
+      y,
+      flat,
+      statistics,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_backward_call_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_call_backward(
   const ms::Tensor& statistics,
   int64_t repeats,
   const ms::Tensor& grad_y,
@@ -124,65 +138,94 @@ std::vector<ms::Tensor> npu_backward_call_backward(
   const std::optional<ms::Tensor>& bias,
   const std::string& layout
 ) {
+  const ArgumentChecks checks("npu_backward_call_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("weight", weight, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("bias", bias, {x.data_type()});
+  checks.Dtype("weight_unsqueezed", weight_unsqueezed, {weight.data_type()});
+  checks.Dtype("bias_flattened", bias_flattened, {x.data_type()});
+  checks.FloatDtype("statistics", statistics, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.FloatDtype("grad_flat", grad_flat, {ms::TypeId::kNumberTypeFloat32});
   int64_t N = 0;
   ShapeVector scratch_shape;
   if (layout == "BSND") {
+    checks.Dims("x", x, "B S N D", {kAny, kAny, kAny, kAny});
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     N = x.shape()[2];
+    const int64_t D = x.shape()[3];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("weight_unsqueezed", weight_unsqueezed, "1 N N*D", {1, N, N * D});
+    checks.Dims("statistics", statistics, "B S N", {B, S, N});
+    checks.Dims("grad_y", grad_y, "B S D N", {B, S, D, N});
+    checks.Dims("grad_flat", grad_flat, "B S N D", {B, S, N, D});
+    checks.Dims("bias", bias, "N D", {N, D});
+    checks.Dims("bias_flattened", bias_flattened, "N*D", {N * D});
     scratch_shape = {B, S, N};
   } else if (layout == "TND") {
+    checks.Dims("x", x, "T N D", {kAny, kAny, kAny});
     const int64_t T = x.shape()[0];
     N = x.shape()[1];
+    const int64_t D = x.shape()[2];
+    checks.Dims("weight", weight, "N N*D", {N, N * D});
+    checks.Dims("weight_unsqueezed", weight_unsqueezed, "1 N N*D", {1, N, N * D});
+    checks.Dims("statistics", statistics, "T N", {T, N});
+    checks.Dims("grad_y", grad_y, "T D N", {T, D, N});
+    checks.Dims("grad_flat", grad_flat, "T N D", {T, N, D});
+    checks.Dims("bias", bias, "N D", {N, D});
+    checks.Dims("bias_flattened", bias_flattened, "N*D", {N * D});
     scratch_shape = {T, N};
   } else {
-    ThrowUnknownFormat("npu_backward_call", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_weight(weight.data_type(), weight.shape());
-  const std::optional<ms::Tensor> d_bias = LikeIfPresent(bias);
-  const ms::Tensor scratch(ms::TypeId::kNumberTypeFloat32, scratch_shape);
-  const ms::Tensor unwanted(ms::TypeId::kNumberTypeInt32, ShapeVector{64});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_weight(weight.data_type(), weight.shape());
+    const std::optional<ms::Tensor> d_bias = LikeIfPresent(bias);
+    const ms::Tensor scratch(ms::TypeId::kNumberTypeFloat32, scratch_shape);
+    const ms::Tensor unwanted(ms::TypeId::kNumberTypeInt32, ShapeVector{64});
 
-  const auto backward_call_scratch_runner = std::make_shared<NpuBackwardCallBackwardBackwardCallScratchRunner>("npu_backward_call_backward");
-  backward_call_scratch_runner->Launch(
-    statistics,
-    static_cast<int32_t>(repeats),
-    Output(scratch)
-  );
+    const auto backward_call_scratch_runner = std::make_shared<NpuBackwardCallBackwardBackwardCallScratchRunner>("npu_backward_call_backward");
+    backward_call_scratch_runner->Launch(
+      statistics,
+      static_cast<int32_t>(repeats),
+      Output(scratch)
+    );
 
-  const auto runner = std::make_shared<NpuBackwardCallBackwardRunner>("npu_backward_call_backward");
-  runner->Launch(
-    grad_y,
-    grad_flat,
-    x,
-    weight_unsqueezed,
-    bias_flattened,
-    scratch,
-    eps,
-    N,
-    kNoTensor,
-    std::vector<int64_t>{1, 2},
-    kNoInts,
-    true,
-    std::string("sum"),
-    Output(unwanted),
-    Output(d_x),
-    Output(d_weight),
-    Output(d_bias)
-  );
-  return {
-    d_x,
-    d_weight,
-    EmptyIfMissing(d_bias),
+    const auto runner = std::make_shared<NpuBackwardCallBackwardRunner>("npu_backward_call_backward");
+    runner->Launch(
+      grad_y,
+      grad_flat,
+      x,
+      weight_unsqueezed,
+      bias_flattened,
+      scratch,
+      eps,
+      N,
+      kNoTensor,
+      std::vector<int64_t>{1, 2},
+      kNoInts,
+      true,
+      std::string("sum"),
+      Output(unwanted),
+      Output(d_x),
+      Output(d_weight),
+      Output(d_bias)
+    );
+    return {
+      d_x,
+      d_weight,
+      EmptyIfMissing(d_bias),
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_backward_call, m) {
-  m.def("npu_backward_call", PYBOOST_CALLER(3, npu_backward_call));
-  m.def("npu_backward_call_backward", PYBOOST_CALLER(3, npu_backward_call_backward));
+  m.def("npu_backward_call", HP_CALLER(3, npu_backward_call));
+  m.def("npu_backward_call_backward", HP_CALLER(3, npu_backward_call_backward));
 }
 
 }  // namespace hyper_parallel

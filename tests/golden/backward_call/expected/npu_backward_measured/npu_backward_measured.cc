@@ -44,63 +44,99 @@ class NpuBackwardMeasuredBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_backward_measured(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_measured(
   const ms::Tensor& x,
   const ms::Tensor& gain,
   const std::optional<std::vector<int64_t>>& starts
 ) {
+  const ArgumentChecks checks("npu_backward_measured");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector y_shape;
   if (x.shape().size() == 3) {
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
+    checks.Dims("gain", gain, "N D", {kAny, kAny});
     const int64_t N = gain.shape()[0];
     const int64_t D = gain.shape()[1];
+    checks.Extent("x", 2, "N*D", x.shape()[2], N * D);
+    checks.Absent("starts", starts, "T", "BSH");
     y_shape = {B, S, N * D};
   } else if (x.shape().size() == 2) {
     const int64_t T = x.shape()[0];
+    checks.Dims("gain", gain, "N D 1", {kAny, kAny, 1});
     const int64_t N = gain.shape()[0];
     const int64_t D = gain.shape()[1];
+    checks.Extent("x", 1, "N*D", x.shape()[1], N * D);
+    checks.DocumentEnds("starts", starts, "T", T, 1);
     y_shape = {T, N * D};
   } else {
-    ThrowUnknownRank("npu_backward_measured", "x", x, "3 or 2");
+    checks.UnknownRank("x", x, "3 or 2");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuBackwardMeasuredRunner>("npu_backward_measured");
-  runner->Launch(
-    x,
-    gain,
-    EmptyIfMissing(starts),
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuBackwardMeasuredRunner>("npu_backward_measured");
+    runner->Launch(
+      x,
+      gain,
+      EmptyIfMissing(starts),
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_backward_measured_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_backward_measured_backward(
   const ms::Tensor& grad_y,
   const std::optional<std::vector<int64_t>>& starts,
   const ms::Tensor& x
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
+  const ArgumentChecks checks("npu_backward_measured_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  if (x.shape().size() == 3) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    checks.Dims("grad_y", grad_y, "B S N D", {B, S, kAny, kAny});
+    const int64_t N = grad_y.shape()[2];
+    const int64_t D = grad_y.shape()[3];
+    checks.Extent("x", 2, "N*D", x.shape()[2], N * D);
+    checks.Absent("starts", starts, "T", "BSH");
+  } else if (x.shape().size() == 2) {
+    const int64_t T = x.shape()[0];
+    checks.Dims("grad_y", grad_y, "T N D", {T, kAny, kAny});
+    const int64_t N = grad_y.shape()[1];
+    const int64_t D = grad_y.shape()[2];
+    checks.Extent("x", 1, "N*D", x.shape()[1], N * D);
+    checks.DocumentEnds("starts", starts, "T", T, 1);
+  } else {
+    checks.UnknownRank("x", x, "3 or 2");
+  }
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
 
-  const auto runner = std::make_shared<NpuBackwardMeasuredBackwardRunner>("npu_backward_measured_backward");
-  runner->Launch(
-    grad_y,
-    EmptyIfMissing(starts),
-    Output(d_x)
-  );
-  return {
-    d_x,
+    const auto runner = std::make_shared<NpuBackwardMeasuredBackwardRunner>("npu_backward_measured_backward");
+    runner->Launch(
+      grad_y,
+      EmptyIfMissing(starts),
+      Output(d_x)
+    );
+    return {
+      d_x,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_backward_measured, m) {
-  m.def("npu_backward_measured", PYBOOST_CALLER(1, npu_backward_measured));
-  m.def("npu_backward_measured_backward", PYBOOST_CALLER(1, npu_backward_measured_backward));
+  m.def("npu_backward_measured", HP_CALLER(1, npu_backward_measured));
+  m.def("npu_backward_measured_backward", HP_CALLER(1, npu_backward_measured_backward));
 }
 
 }  // namespace hyper_parallel

@@ -44,67 +44,92 @@ class NpuConditionalOutputsBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_conditional_outputs(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_conditional_outputs(
   const ms::Tensor& x,
   const ms::Tensor& k_rows,
   bool return_value
 ) {
+  const ArgumentChecks checks("npu_conditional_outputs");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("k_rows", k_rows, {x.data_type()});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
+  checks.Dims("k_rows", k_rows, "B K", {B, kAny});
   const int64_t K = k_rows.shape()[1];
   ShapeVector indices_shape = {B, K};
   ShapeVector saved_shape = {B, H};
-  const ms::Tensor indices(ms::TypeId::kNumberTypeInt32, indices_shape);
-  const ms::Tensor values(x.data_type(), indices_shape);
-  const ms::Tensor saved(ms::TypeId::kNumberTypeFloat32, saved_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor indices(ms::TypeId::kNumberTypeInt32, indices_shape);
+    const ms::Tensor values(x.data_type(), indices_shape);
+    const ms::Tensor saved(ms::TypeId::kNumberTypeFloat32, saved_shape);
 
-  const auto runner = std::make_shared<NpuConditionalOutputsRunner>("npu_conditional_outputs");
-  runner->Launch(
-    x,
-    k_rows,
-    return_value,
-    Output(indices),
-    Output(values),
-    Output(saved)
-  );
-  return {
-    indices,
-    values,
-    saved,
+    const auto runner = std::make_shared<NpuConditionalOutputsRunner>("npu_conditional_outputs");
+    runner->Launch(
+      x,
+      k_rows,
+      return_value,
+      Output(indices),
+      Output(values),
+      Output(saved)
+    );
+    return {
+      indices,
+      values,
+      saved,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_conditional_outputs_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_conditional_outputs_backward(
   const ms::Tensor& grad_values,
   const ms::Tensor& x,
   const ms::Tensor& k_rows,
   const ms::Tensor& saved,
   const ms::Tensor& indices
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_k_rows(k_rows.data_type(), k_rows.shape());
+  const ArgumentChecks checks("npu_conditional_outputs_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("k_rows", k_rows, {x.data_type()});
+  checks.FloatDtype("saved", saved, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("indices", indices, {ms::TypeId::kNumberTypeInt32});
+  checks.Dtype("grad_values", grad_values, {x.data_type()});
+  checks.Dims("x", x, "B H", {kAny, kAny});
+  const int64_t B = x.shape()[0];
+  const int64_t H = x.shape()[1];
+  checks.Dims("k_rows", k_rows, "B K", {B, kAny});
+  const int64_t K = k_rows.shape()[1];
+  checks.Dims("saved", saved, "B H", {B, H});
+  checks.Dims("indices", indices, "B K", {B, K});
+  checks.Dims("grad_values", grad_values, "B K", {B, K});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_k_rows(k_rows.data_type(), k_rows.shape());
 
-  const auto runner = std::make_shared<NpuConditionalOutputsBackwardRunner>("npu_conditional_outputs_backward");
-  runner->Launch(
-    grad_values,
-    x,
-    k_rows,
-    saved,
-    indices,
-    Output(d_x),
-    Output(d_k_rows)
-  );
-  return {
-    d_x,
-    d_k_rows,
+    const auto runner = std::make_shared<NpuConditionalOutputsBackwardRunner>("npu_conditional_outputs_backward");
+    runner->Launch(
+      grad_values,
+      x,
+      k_rows,
+      saved,
+      indices,
+      Output(d_x),
+      Output(d_k_rows)
+    );
+    return {
+      d_x,
+      d_k_rows,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_conditional_outputs, m) {
-  m.def("npu_conditional_outputs", PYBOOST_CALLER(3, npu_conditional_outputs));
-  m.def("npu_conditional_outputs_backward", PYBOOST_CALLER(2, npu_conditional_outputs_backward));
+  m.def("npu_conditional_outputs", HP_CALLER(3, npu_conditional_outputs));
+  m.def("npu_conditional_outputs_backward", HP_CALLER(2, npu_conditional_outputs_backward));
 }
 
 }  // namespace hyper_parallel

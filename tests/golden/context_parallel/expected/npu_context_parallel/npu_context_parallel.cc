@@ -29,7 +29,8 @@ class NpuContextParallelRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_context_parallel(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_context_parallel(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const ms::Tensor& previous,
@@ -41,63 +42,83 @@ std::vector<ms::Tensor> npu_context_parallel(
   int64_t cmp_ratio,
   int64_t cmp_residual
 ) {
+  const ArgumentChecks checks("npu_context_parallel");
+  checks.FloatDtype("query", query, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key", key, {query.data_type()});
+  checks.Dtype("previous", previous, {ms::TypeId::kNumberTypeInt32});
+  checks.Dtype("block_table", block_table, {ms::TypeId::kNumberTypeInt32});
   ShapeVector indices_shape;
   ShapeVector scores_shape;
   ShapeVector best_shape;
   if (layout == "BSND") {
+    checks.Dims("query", query, "B S1 N D", {kAny, kAny, kAny, kAny});
     const int64_t B = query.shape()[0];
     const int64_t S1 = query.shape()[1];
-    const int64_t S2 = key.shape()[1];
     const int64_t D = query.shape()[3];
+    checks.Dims("key", key, "B S2 D", {B, kAny, D});
+    const int64_t S2 = key.shape()[1];
+    checks.Dims("previous", previous, "B S1 K", {B, S1, kAny});
     const int64_t K = previous.shape()[2];
+    checks.Dims("block_table", block_table, "B K", {B, K});
+    checks.Absent("query_ends", query_ends, "T1", "BSND");
+    checks.Absent("key_ends", key_ends, "T2", "BSND");
     indices_shape = {B, S1, K};
     scores_shape = {B, S2};
     best_shape = {D};
   } else if (layout == "TND") {
+    checks.Dims("query", query, "T1 N D", {kAny, kAny, kAny});
     const int64_t T1 = query.shape()[0];
-    const int64_t T2 = key.shape()[0];
     const int64_t D = query.shape()[2];
+    checks.Dims("key", key, "T2 D", {kAny, D});
+    const int64_t T2 = key.shape()[0];
+    checks.Dims("previous", previous, "T1 K", {T1, kAny});
     const int64_t K = previous.shape()[1];
+    checks.Dims("block_table", block_table, "K K", {K, K});
+    checks.DocumentEnds("query_ends", query_ends, "T1", T1);
+    checks.DocumentEnds("key_ends", key_ends, "T2", T2);
+    checks.SameDocuments("query_ends", DocumentCount(query_ends), "key_ends", DocumentCount(key_ends));
     indices_shape = {T1, K};
     scores_shape = {T2};
     best_shape = {D};
   } else {
-    ThrowUnknownFormat("npu_context_parallel", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor indices(ms::TypeId::kNumberTypeInt32, indices_shape);
-  const ms::Tensor scores(ms::TypeId::kNumberTypeFloat32, scores_shape);
-  const ms::Tensor best(ms::TypeId::kNumberTypeFloat32, best_shape);
-  const ms::Tensor version(ms::TypeId::kNumberTypeInt32, ShapeVector{1});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor indices(ms::TypeId::kNumberTypeInt32, indices_shape);
+    const ms::Tensor scores(ms::TypeId::kNumberTypeFloat32, scores_shape);
+    const ms::Tensor best(ms::TypeId::kNumberTypeFloat32, best_shape);
+    const ms::Tensor version(ms::TypeId::kNumberTypeInt32, ShapeVector{1});
 
-  const auto runner = std::make_shared<NpuContextParallelRunner>("npu_context_parallel");
-  runner->Launch(
-    query,
-    key,
-    previous,
-    EmptyIfMissing(query_ends),
-    EmptyIfMissing(key_ends),
-    block_table,
-    layout,
-    sparse_mode,
-    cmp_ratio,
-    cmp_residual,
-    Output(indices),
-    Output(scores),
-    Output(best),
-    Output(version)
-  );
-  return {
-    indices,
-    scores,
-    best,
-    version,
+    const auto runner = std::make_shared<NpuContextParallelRunner>("npu_context_parallel");
+    runner->Launch(
+      query,
+      key,
+      previous,
+      EmptyIfMissing(query_ends),
+      EmptyIfMissing(key_ends),
+      block_table,
+      layout,
+      sparse_mode,
+      cmp_ratio,
+      cmp_residual,
+      Output(indices),
+      Output(scores),
+      Output(best),
+      Output(version)
+    );
+    return {
+      indices,
+      scores,
+      best,
+      version,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_context_parallel, m) {
-  m.def("npu_context_parallel", PYBOOST_CALLER(4, npu_context_parallel));
+  m.def("npu_context_parallel", HP_CALLER(4, npu_context_parallel));
 }
 
 }  // namespace hyper_parallel

@@ -44,35 +44,49 @@ class NpuDocumentLengthsBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_document_lengths(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_document_lengths(
   const ms::Tensor& x,
   const ms::Tensor& other,
   const ms::Tensor& initial,
   const ms::Tensor& ends,
   const std::optional<std::vector<int64_t>>& other_ends
 ) {
+  const ArgumentChecks checks("npu_document_lengths");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("other", other, {x.data_type()});
+  checks.FloatDtype("initial", initial, {ms::TypeId::kNumberTypeFloat32});
+  checks.DeviceLengths("ends", ends, ms::TypeId::kNumberTypeInt32, 1);
+  const int64_t Documents = DocumentCount(ends, 1);
+  checks.Dims("x", x, "T H", {kAny, kAny});
   const int64_t T = x.shape()[0];
   const int64_t H = x.shape()[1];
-  const int64_t Documents = initial.shape()[0];
+  checks.Dims("other", other, "U H", {kAny, H});
+  const int64_t U = other.shape()[0];
+  checks.Dims("initial", initial, "Documents H", {Documents, H});
+  checks.DocumentEnds("other_ends", other_ends, "U", U);
   ShapeVector y_shape = {T, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuDocumentLengthsRunner>("npu_document_lengths");
-  runner->Launch(
-    x,
-    other,
-    initial,
-    ends,
-    other_ends,
-    Documents,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuDocumentLengthsRunner>("npu_document_lengths");
+    runner->Launch(
+      x,
+      other,
+      initial,
+      ends,
+      other_ends,
+      Documents,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_document_lengths_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_document_lengths_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& x,
   const ms::Tensor& other,
@@ -80,33 +94,49 @@ std::vector<ms::Tensor> npu_document_lengths_backward(
   const ms::Tensor& ends,
   const std::optional<std::vector<int64_t>>& other_ends
 ) {
-  const int64_t Documents = initial.shape()[0];
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_other(other.data_type(), other.shape());
+  const ArgumentChecks checks("npu_document_lengths_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("other", other, {x.data_type()});
+  checks.FloatDtype("initial", initial, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.DeviceLengths("ends", ends, ms::TypeId::kNumberTypeInt32, 1);
+  const int64_t Documents = DocumentCount(ends, 1);
+  checks.Dims("x", x, "T H", {kAny, kAny});
+  const int64_t T = x.shape()[0];
+  const int64_t H = x.shape()[1];
+  checks.Dims("other", other, "U H", {kAny, H});
+  const int64_t U = other.shape()[0];
+  checks.Dims("initial", initial, "Documents H", {Documents, H});
+  checks.Dims("grad_y", grad_y, "T H", {T, H});
+  checks.DocumentEnds("other_ends", other_ends, "U", U);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_other(other.data_type(), other.shape());
 
-  const auto runner = std::make_shared<NpuDocumentLengthsBackwardRunner>("npu_document_lengths_backward");
-  runner->Launch(
-    grad_y,
-    x,
-    other,
-    initial,
-    ends,
-    other_ends,
-    Documents,
-    Output(d_x),
-    Output(d_other)
-  );
-  return {
-    d_x,
-    d_other,
+    const auto runner = std::make_shared<NpuDocumentLengthsBackwardRunner>("npu_document_lengths_backward");
+    runner->Launch(
+      grad_y,
+      x,
+      other,
+      initial,
+      ends,
+      other_ends,
+      Documents,
+      Output(d_x),
+      Output(d_other)
+    );
+    return {
+      d_x,
+      d_other,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_document_lengths, m) {
-  m.def("npu_document_lengths", PYBOOST_CALLER(1, npu_document_lengths));
-  m.def("npu_document_lengths_backward", PYBOOST_CALLER(2, npu_document_lengths_backward));
+  m.def("npu_document_lengths", HP_CALLER(1, npu_document_lengths));
+  m.def("npu_document_lengths_backward", HP_CALLER(2, npu_document_lengths_backward));
 }
 
 }  // namespace hyper_parallel

@@ -29,52 +29,68 @@ class NpuFormatsByAttributeRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_formats_by_attribute(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_formats_by_attribute(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const std::optional<std::vector<int64_t>>& query_ends,
   const std::optional<std::vector<int64_t>>& key_ends,
   const std::string& layout
 ) {
+  const ArgumentChecks checks("npu_formats_by_attribute");
+  checks.FloatDtype("query", query, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key", key, {query.data_type()});
   int64_t S1 = 0;
   int64_t N1 = 0;
   ShapeVector out_shape;
   if (layout == "BSND") {
+    checks.Dims("query", query, "B S1 N1 D", {kAny, kAny, kAny, kAny});
     const int64_t B = query.shape()[0];
     S1 = query.shape()[1];
     N1 = query.shape()[2];
     const int64_t D = query.shape()[3];
+    checks.Dims("key", key, "B S2 N1 D", {B, kAny, N1, D});
+    checks.Absent("query_ends", query_ends, "T1", "BSND");
+    checks.Absent("key_ends", key_ends, "T2", "BSND");
     out_shape = {B, S1, N1, D};
   } else if (layout == "TND") {
+    checks.Dims("query", query, "T1 N1 D", {kAny, kAny, kAny});
     const int64_t T1 = query.shape()[0];
     N1 = query.shape()[1];
     const int64_t D = query.shape()[2];
+    checks.Dims("key", key, "T2 N1 D", {kAny, N1, D});
+    const int64_t T2 = key.shape()[0];
+    checks.DocumentEnds("query_ends", query_ends, "T1", T1);
+    checks.DocumentEnds("key_ends", key_ends, "T2", T2);
+    checks.SameDocuments("query_ends", DocumentCount(query_ends), "key_ends", DocumentCount(key_ends));
     out_shape = {T1, N1, D};
   } else {
-    ThrowUnknownFormat("npu_formats_by_attribute", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor out(query.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(query.data_type(), out_shape);
 
-  const auto runner = std::make_shared<NpuFormatsByAttributeRunner>("npu_formats_by_attribute");
-  runner->Launch(
-    query,
-    key,
-    EmptyIfMissing(query_ends),
-    EmptyIfMissing(key_ends),
-    (layout == "BSND") ? S1 : int64_t{0},
-    N1,
-    layout,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<NpuFormatsByAttributeRunner>("npu_formats_by_attribute");
+    runner->Launch(
+      query,
+      key,
+      EmptyIfMissing(query_ends),
+      EmptyIfMissing(key_ends),
+      (layout == "BSND") ? S1 : int64_t{0},
+      N1,
+      layout,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_formats_by_attribute, m) {
-  m.def("npu_formats_by_attribute", PYBOOST_CALLER(1, npu_formats_by_attribute));
+  m.def("npu_formats_by_attribute", HP_CALLER(1, npu_formats_by_attribute));
 }
 
 }  // namespace hyper_parallel

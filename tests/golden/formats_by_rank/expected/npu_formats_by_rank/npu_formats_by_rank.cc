@@ -44,73 +44,107 @@ class NpuFormatsByRankBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_formats_by_rank(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_formats_by_rank(
   const ms::Tensor& x,
   const ms::Tensor& gain
 ) {
+  const ArgumentChecks checks("npu_formats_by_rank");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector y_shape;
   ShapeVector norm_shape;
   if (x.shape().size() == 3) {
     const int64_t B = x.shape()[0];
     const int64_t S = x.shape()[1];
     const int64_t C = x.shape()[2];
+    checks.Dims("gain", gain, "C", {C});
     y_shape = {B, S, C};
     norm_shape = {B, S, 1};
   } else if (x.shape().size() == 2) {
     const int64_t T = x.shape()[0];
     const int64_t C = x.shape()[1];
+    checks.Dims("gain", gain, "C", {C});
     y_shape = {T, C};
     norm_shape = {T, 1};
   } else if (x.shape().size() == 1) {
     const int64_t C = x.shape()[0];
+    checks.Dims("gain", gain, "C", {C});
     y_shape = {C};
     norm_shape = {1};
   } else {
-    ThrowUnknownRank("npu_formats_by_rank", "x", x, "3 or 2 or 1");
+    checks.UnknownRank("x", x, "3 or 2 or 1");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor norm(ms::TypeId::kNumberTypeFloat32, norm_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor norm(ms::TypeId::kNumberTypeFloat32, norm_shape);
 
-  const auto runner = std::make_shared<NpuFormatsByRankRunner>("npu_formats_by_rank");
-  runner->Launch(
-    x,
-    gain,
-    Output(y),
-    Output(norm)
-  );
-  return {
-    y,
-    norm,
+    const auto runner = std::make_shared<NpuFormatsByRankRunner>("npu_formats_by_rank");
+    runner->Launch(
+      x,
+      gain,
+      Output(y),
+      Output(norm)
+    );
+    return {
+      y,
+      norm,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_formats_by_rank_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_formats_by_rank_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& x,
   const ms::Tensor& gain
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const ms::Tensor d_gain(gain.data_type(), gain.shape());
+  const ArgumentChecks checks("npu_formats_by_rank_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.FloatDtype("gain", gain, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  if (x.shape().size() == 3) {
+    const int64_t B = x.shape()[0];
+    const int64_t S = x.shape()[1];
+    const int64_t C = x.shape()[2];
+    checks.Dims("gain", gain, "C", {C});
+    checks.Dims("grad_y", grad_y, "B S C 1", {B, S, C, 1});
+  } else if (x.shape().size() == 2) {
+    const int64_t T = x.shape()[0];
+    const int64_t C = x.shape()[1];
+    checks.Dims("gain", gain, "C", {C});
+    checks.Dims("grad_y", grad_y, "T C 1", {T, C, 1});
+  } else if (x.shape().size() == 1) {
+    const int64_t C = x.shape()[0];
+    checks.Dims("gain", gain, "C", {C});
+    checks.Dims("grad_y", grad_y, "C 1", {C, 1});
+  } else {
+    checks.UnknownRank("x", x, "3 or 2 or 1");
+  }
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const ms::Tensor d_gain(gain.data_type(), gain.shape());
 
-  const auto runner = std::make_shared<NpuFormatsByRankBackwardRunner>("npu_formats_by_rank_backward");
-  runner->Launch(
-    grad_y,
-    x,
-    gain,
-    Output(d_x),
-    Output(d_gain)
-  );
-  return {
-    d_x,
-    d_gain,
+    const auto runner = std::make_shared<NpuFormatsByRankBackwardRunner>("npu_formats_by_rank_backward");
+    runner->Launch(
+      grad_y,
+      x,
+      gain,
+      Output(d_x),
+      Output(d_gain)
+    );
+    return {
+      d_x,
+      d_gain,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_formats_by_rank, m) {
-  m.def("npu_formats_by_rank", PYBOOST_CALLER(2, npu_formats_by_rank));
-  m.def("npu_formats_by_rank_backward", PYBOOST_CALLER(2, npu_formats_by_rank_backward));
+  m.def("npu_formats_by_rank", HP_CALLER(2, npu_formats_by_rank));
+  m.def("npu_formats_by_rank_backward", HP_CALLER(2, npu_formats_by_rank_backward));
 }
 
 }  // namespace hyper_parallel

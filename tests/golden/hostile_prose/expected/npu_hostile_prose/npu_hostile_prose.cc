@@ -29,31 +29,37 @@ class NpuHostileProseRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_hostile_prose(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_hostile_prose(
   const ms::Tensor& x,
   const std::string& mode
 ) {
+  const ArgumentChecks checks("npu_hostile_prose");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuHostileProseRunner>("npu_hostile_prose");
-  runner->Launch(
-    x,
-    mode,
-    std::string("\077\077/*/"),
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuHostileProseRunner>("npu_hostile_prose");
+    runner->Launch(
+      x,
+      mode,
+      std::string("\077\077/*/"),
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_hostile_prose, m) {
-  m.def("npu_hostile_prose", PYBOOST_CALLER(1, npu_hostile_prose));
+  m.def("npu_hostile_prose", HP_CALLER(1, npu_hostile_prose));
 }
 
 }  // namespace hyper_parallel

@@ -62,12 +62,15 @@ class NpuKernelCallsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_kernel_calls(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_kernel_calls(
   const ms::Tensor& x,
   const std::optional<std::vector<int64_t>>& ends,
   const std::string& layout,
   int64_t count
 ) {
+  const ArgumentChecks checks("npu_kernel_calls");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
   int64_t B = 0;
   int64_t S = 0;
   int64_t T = 0;
@@ -75,71 +78,78 @@ std::vector<ms::Tensor> npu_kernel_calls(
   ShapeVector y_shape;
   ShapeVector partial_shape;
   if (layout == "BSD") {
+    checks.Dims("x", x, "B S D", {kAny, kAny, kAny});
     B = x.shape()[0];
     S = x.shape()[1];
     D = x.shape()[2];
+    checks.Absent("ends", ends, "T", "BSD");
     y_shape = {B, S, D};
     partial_shape = {B, S, 2 * D};
   } else if (layout == "TD") {
+    checks.Dims("x", x, "T D", {kAny, kAny});
     T = x.shape()[0];
     D = x.shape()[1];
+    checks.DocumentEnds("ends", ends, "T", T);
     y_shape = {T, D};
     partial_shape = {T, CeilDiv(D, count)};
+    checks.NotNegative("partial", partial_shape, "T cdiv(D,count)");
   } else {
-    ThrowUnknownFormat("npu_kernel_calls", "layout", layout, "BSD, TD");
+    checks.UnknownFormat("layout", layout, "one of 'BSD', 'TD'");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor total(ms::TypeId::kNumberTypeFloat32, ShapeVector{1, 8});
-  const ms::Tensor metadata(ms::TypeId::kNumberTypeInt32, ShapeVector{64});
-  const ms::Tensor partial(x.data_type(), partial_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor total(ms::TypeId::kNumberTypeFloat32, ShapeVector{1, 8});
+    const ms::Tensor metadata(ms::TypeId::kNumberTypeInt32, ShapeVector{64});
+    const ms::Tensor partial(x.data_type(), partial_shape);
 
-  const auto kernel_calls_metadata_runner = std::make_shared<NpuKernelCallsKernelCallsMetadataRunner>("npu_kernel_calls");
-  kernel_calls_metadata_runner->Launch(
-    EmptyIfMissing(ends),
-    (layout == "BSD") ? B : int64_t{0},
-    (layout == "BSD") ? S : T,
-    D,
-    Output(metadata)
-  );
+    const auto kernel_calls_metadata_runner = std::make_shared<NpuKernelCallsKernelCallsMetadataRunner>("npu_kernel_calls");
+    kernel_calls_metadata_runner->Launch(
+      EmptyIfMissing(ends),
+      (layout == "BSD") ? B : int64_t{0},
+      (layout == "BSD") ? S : T,
+      D,
+      Output(metadata)
+    );
 
-  const auto kernel_calls_partial_runner = std::make_shared<NpuKernelCallsKernelCallsPartialRunner>("npu_kernel_calls");
-  kernel_calls_partial_runner->Launch(
-    x,
-    metadata,
-    std::max({D, count}),
-    FloorMod(std::min({D, int64_t{8}}), count),
-    (FloorDiv(D, count)) - (int64_t{-1}),
-    Output(partial)
-  );
+    const auto kernel_calls_partial_runner = std::make_shared<NpuKernelCallsKernelCallsPartialRunner>("npu_kernel_calls");
+    kernel_calls_partial_runner->Launch(
+      x,
+      metadata,
+      std::max({D, count}),
+      FloorMod(std::min({D, int64_t{8}}), count),
+      (FloorDiv(D, count)) - (int64_t{-1}),
+      Output(partial)
+    );
 
-  const auto runner = std::make_shared<NpuKernelCallsRunner>("npu_kernel_calls");
-  runner->Launch(
-    x,
-    partial,
-    kNoTensor,
-    kNoInts,
-    std::vector<int64_t>{0, 1, D},
-    true,
-    1.5,
-    std::string("mode"),
-    std::string("quote \042 and \134 and \077\077/"),
-    static_cast<int32_t>(count),
-    (count == 4) || (!(D < 8)),
-    Factorial(count),
-    layout,
-    Output(y),
-    Output(total)
-  );
-  return {
-    y,
-    total,
+    const auto runner = std::make_shared<NpuKernelCallsRunner>("npu_kernel_calls");
+    runner->Launch(
+      x,
+      partial,
+      kNoTensor,
+      kNoInts,
+      std::vector<int64_t>{0, 1, D},
+      true,
+      1.5,
+      std::string("mode"),
+      std::string("quote \042 and \134 and \077\077/"),
+      static_cast<int32_t>(count),
+      (count == 4) || (!(D < 8)),
+      Factorial(count),
+      layout,
+      Output(y),
+      Output(total)
+    );
+    return {
+      y,
+      total,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_kernel_calls, m) {
-  m.def("npu_kernel_calls", PYBOOST_CALLER(2, npu_kernel_calls));
+  m.def("npu_kernel_calls", HP_CALLER(2, npu_kernel_calls));
 }
 
 }  // namespace hyper_parallel

@@ -29,7 +29,8 @@ class NpuLongDimsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_long_dims(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_long_dims(
   const ms::Tensor& x,
   const ms::Tensor& matrix,
   const ms::Tensor& product,
@@ -37,13 +38,30 @@ std::vector<ms::Tensor> npu_long_dims(
   const ms::Tensor& many,
   int64_t steps
 ) {
+  const ArgumentChecks checks("npu_long_dims");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("matrix", matrix, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("product", product, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("late", late, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("many", many, {ms::TypeId::kNumberTypeInt8});
   ShapeVector y_shape;
   ShapeVector square_shape;
   if (x.shape().size() == 2) {
     const int64_t A = x.shape()[0];
     const int64_t B = x.shape()[1];
+    checks.Dims("matrix", matrix, "Rows_of_the_matrix Columns_of_the_matrix", {kAny, kAny});
+    const int64_t Rows_of_the_matrix = matrix.shape()[0];
+    const int64_t Columns_of_the_matrix = matrix.shape()[1];
+    checks.Dims("product", product, "Rows_of_the_matrix*Columns_of_the_matrix Rows_of_the_matrix*Rows_of_the_matrix+2*Columns_of_the_matrix", {Rows_of_the_matrix * Columns_of_the_matrix, Rows_of_the_matrix * Rows_of_the_matrix + 2 * Columns_of_the_matrix});
+    checks.Dims("late", late, "2*M_late M_late cdiv(M_late,8) (fact(M_late)+1)", {kAny, kAny, kAny, kAny});
+    const int64_t M_late = late.shape()[1];
+    checks.Dims("many", many, "Rows_of_the_matrix//2 Columns_of_the_matrix%8 Rows_of_the_matrix-1 Columns_of_the_matrix+Rows_of_the_matrix+1", {FloorDiv(Rows_of_the_matrix, int64_t{2}), FloorMod(Columns_of_the_matrix, int64_t{8}), Rows_of_the_matrix - 1, Columns_of_the_matrix + Rows_of_the_matrix + 1});
+    checks.Extent("late", 0, "2*M_late", late.shape()[0], 2 * M_late);
+    checks.Extent("late", 2, "cdiv(M_late,8)", late.shape()[2], CeilDiv(M_late, int64_t{8}));
+    checks.Extent("late", 3, "(fact(M_late)+1)", late.shape()[3], Factorial(M_late) + 1);
     y_shape = {B, A};
     square_shape = {2 * steps, A, B, 1};
+    checks.NotNegative("square", square_shape, "2*steps A B 1");
   } else if (x.shape().size() == 9) {
     const int64_t A = x.shape()[0];
     const int64_t B = x.shape()[1];
@@ -54,35 +72,48 @@ std::vector<ms::Tensor> npu_long_dims(
     const int64_t G = x.shape()[6];
     const int64_t H = x.shape()[7];
     const int64_t K = x.shape()[8];
+    checks.Dims("matrix", matrix, "Rows_of_the_matrix Columns_of_the_matrix", {kAny, kAny});
+    const int64_t Rows_of_the_matrix = matrix.shape()[0];
+    const int64_t Columns_of_the_matrix = matrix.shape()[1];
+    checks.Dims("product", product, "Rows_of_the_matrix*Columns_of_the_matrix Rows_of_the_matrix*Rows_of_the_matrix+2*Columns_of_the_matrix", {Rows_of_the_matrix * Columns_of_the_matrix, Rows_of_the_matrix * Rows_of_the_matrix + 2 * Columns_of_the_matrix});
+    checks.Dims("late", late, "2*M_late M_late cdiv(M_late,8) (fact(M_late)+1)", {kAny, kAny, kAny, kAny});
+    const int64_t M_late = late.shape()[1];
+    checks.Dims("many", many, "Rows_of_the_matrix//2 Columns_of_the_matrix%8 Rows_of_the_matrix-1 Columns_of_the_matrix+Rows_of_the_matrix+1", {FloorDiv(Rows_of_the_matrix, int64_t{2}), FloorMod(Columns_of_the_matrix, int64_t{8}), Rows_of_the_matrix - 1, Columns_of_the_matrix + Rows_of_the_matrix + 1});
+    checks.Extent("late", 0, "2*M_late", late.shape()[0], 2 * M_late);
+    checks.Extent("late", 2, "cdiv(M_late,8)", late.shape()[2], CeilDiv(M_late, int64_t{8}));
+    checks.Extent("late", 3, "(fact(M_late)+1)", late.shape()[3], Factorial(M_late) + 1);
     y_shape = {K, H, G, F, E, D, C, B, A};
     square_shape = {2 * steps, A, B, C, D, E, F, G, H, K, 1};
+    checks.NotNegative("square", square_shape, "2*steps A B C D E F G H K 1");
   } else {
-    ThrowUnknownRank("npu_long_dims", "x", x, "2 or 9");
+    checks.UnknownRank("x", x, "2 or 9");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor square(ms::TypeId::kNumberTypeFloat32, square_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor square(ms::TypeId::kNumberTypeFloat32, square_shape);
 
-  const auto runner = std::make_shared<NpuLongDimsRunner>("npu_long_dims");
-  runner->Launch(
-    x,
-    matrix,
-    product,
-    late,
-    many,
-    static_cast<int32_t>(steps),
-    Output(y),
-    Output(square)
-  );
-  return {
-    y,
-    square,
+    const auto runner = std::make_shared<NpuLongDimsRunner>("npu_long_dims");
+    runner->Launch(
+      x,
+      matrix,
+      product,
+      late,
+      many,
+      static_cast<int32_t>(steps),
+      Output(y),
+      Output(square)
+    );
+    return {
+      y,
+      square,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_long_dims, m) {
-  m.def("npu_long_dims", PYBOOST_CALLER(2, npu_long_dims));
+  m.def("npu_long_dims", HP_CALLER(2, npu_long_dims));
 }
 
 }  // namespace hyper_parallel

@@ -29,28 +29,34 @@ class NpuLongProseRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_long_prose(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_long_prose(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_long_prose");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuLongProseRunner>("npu_long_prose");
-  runner->Launch(
-    x,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuLongProseRunner>("npu_long_prose");
+    runner->Launch(
+      x,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_long_prose, m) {
-  m.def("npu_long_prose", PYBOOST_CALLER(1, npu_long_prose));
+  m.def("npu_long_prose", HP_CALLER(1, npu_long_prose));
 }
 
 }  // namespace hyper_parallel

@@ -29,7 +29,8 @@ class NpuLongRequirementsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_long_requirements(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_long_requirements(
   const ms::Tensor& query,
   const ms::Tensor& key,
   const std::optional<ms::Tensor>& bias,
@@ -38,43 +39,55 @@ std::vector<ms::Tensor> npu_long_requirements(
   int64_t groups,
   double scale
 ) {
+  const ArgumentChecks checks("npu_long_requirements");
+  checks.FloatDtype("query", query, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("key", key, {query.data_type()});
+  checks.FloatDtype("bias", bias, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector out_shape;
   if (layout == "BSND") {
+    checks.Dims("query", query, "B S N_query D_head", {kAny, kAny, kAny, kAny});
     const int64_t B = query.shape()[0];
     const int64_t S = query.shape()[1];
     const int64_t N_query = query.shape()[2];
     const int64_t D_head = query.shape()[3];
+    checks.Dims("key", key, "B S N_key D_head", {B, S, kAny, D_head});
+    checks.Dims("bias", bias, "N_query D_head", {N_query, D_head});
     out_shape = {B, S, N_query, D_head};
   } else if (layout == "TND") {
+    checks.Dims("query", query, "T N_query D_head", {kAny, kAny, kAny});
     const int64_t T = query.shape()[0];
     const int64_t N_query = query.shape()[1];
     const int64_t D_head = query.shape()[2];
+    checks.Dims("key", key, "T N_key D_head", {T, kAny, D_head});
+    checks.Dims("bias", bias, "N_query D_head", {N_query, D_head});
     out_shape = {T, N_query, D_head};
   } else {
-    ThrowUnknownFormat("npu_long_requirements", "layout", layout, "BSND, TND");
+    checks.UnknownFormat("layout", layout, "one of 'BSND', 'TND'");
   }
-  const ms::Tensor out(query.data_type(), out_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor out(query.data_type(), out_shape);
 
-  const auto runner = std::make_shared<NpuLongRequirementsRunner>("npu_long_requirements");
-  runner->Launch(
-    query,
-    key,
-    bias,
-    layout,
-    mode,
-    groups,
-    scale,
-    Output(out)
-  );
-  return {
-    out,
+    const auto runner = std::make_shared<NpuLongRequirementsRunner>("npu_long_requirements");
+    runner->Launch(
+      query,
+      key,
+      bias,
+      layout,
+      mode,
+      groups,
+      scale,
+      Output(out)
+    );
+    return {
+      out,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_long_requirements, m) {
-  m.def("npu_long_requirements", PYBOOST_CALLER(1, npu_long_requirements));
+  m.def("npu_long_requirements", HP_CALLER(1, npu_long_requirements));
 }
 
 }  // namespace hyper_parallel

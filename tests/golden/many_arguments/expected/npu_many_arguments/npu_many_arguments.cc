@@ -29,7 +29,8 @@ class NpuManyArgumentsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_many_arguments(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_many_arguments(
   const ms::Tensor& x0,
   double scale,
   const ms::Tensor& x1,
@@ -61,53 +62,77 @@ std::vector<ms::Tensor> npu_many_arguments(
   const std::vector<int64_t>& steps,
   const std::vector<int64_t>& table
 ) {
+  const ArgumentChecks checks("npu_many_arguments");
+  checks.FloatDtype("x0", x0, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("x1", x1, {x0.data_type()});
+  checks.Dtype("x2", x2, {x0.data_type(), ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("x3", x3, {x0.data_type()});
+  checks.Dtype("x4", x4, {ms::TypeId::kNumberTypeInt32});
+  checks.Dtype("x5", x5, {ms::TypeId::kNumberTypeInt64});
+  checks.Dtype("x6", x6, {ms::TypeId::kNumberTypeBool});
+  checks.Dtype("x7", x7, {ms::TypeId::kNumberTypeUInt8});
+  checks.FloatDtype("mask", mask, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("bias", bias, {x0.data_type()});
+  checks.Dims("x0", x0, "B H", {kAny, kAny});
   const int64_t B = x0.shape()[0];
   const int64_t H = x0.shape()[1];
+  checks.Dims("x1", x1, "B H", {B, H});
+  checks.Dims("x2", x2, "B K", {B, kAny});
+  const int64_t K = x2.shape()[1];
+  checks.Dims("x3", x3, "B K", {B, K});
+  checks.Dims("x4", x4, "B", {B});
+  checks.Dims("x5", x5, "B", {B});
+  checks.Dims("x6", x6, "B", {B});
+  checks.Dims("x7", x7, "B", {B});
+  checks.Dims("mask", mask, "B H", {B, H});
+  checks.Dims("bias", bias, "H", {H});
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(DtypeOf(out_dtype), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(DtypeOf(out_dtype), y_shape);
 
-  const auto runner = std::make_shared<NpuManyArgumentsRunner>("npu_many_arguments");
-  runner->Launch(
-    x0,
-    x1,
-    x2,
-    x3,
-    x4,
-    x5,
-    x6,
-    x7,
-    scale,
-    static_cast<int32_t>(count),
-    flag,
-    word,
-    shape,
-    DtypeOf(target),
-    mask,
-    bias,
-    sizes,
-    DtypeOf(out_dtype),
-    mode,
-    keep,
-    most,
-    least,
-    eps,
-    limit,
-    whole,
-    window,
-    empty,
-    steps,
-    table,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuManyArgumentsRunner>("npu_many_arguments");
+    runner->Launch(
+      x0,
+      x1,
+      x2,
+      x3,
+      x4,
+      x5,
+      x6,
+      x7,
+      scale,
+      static_cast<int32_t>(count),
+      flag,
+      word,
+      shape,
+      DtypeOf(target),
+      mask,
+      bias,
+      sizes,
+      DtypeOf(out_dtype),
+      mode,
+      keep,
+      most,
+      least,
+      eps,
+      limit,
+      whole,
+      window,
+      empty,
+      steps,
+      table,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_many_arguments, m) {
-  m.def("npu_many_arguments", PYBOOST_CALLER(1, npu_many_arguments));
+  m.def("npu_many_arguments", HP_CALLER(1, npu_many_arguments));
 }
 
 }  // namespace hyper_parallel

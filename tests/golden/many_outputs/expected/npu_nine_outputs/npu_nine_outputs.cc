@@ -29,52 +29,58 @@ class NpuNineOutputsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_nine_outputs(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_nine_outputs(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_nine_outputs");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector first_of_the_outputs_shape = {B, H};
-  const ms::Tensor first_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor second_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor third_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor fourth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor fifth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor sixth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor seventh_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor eighth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
-  const ms::Tensor ninth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor first_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor second_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor third_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor fourth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor fifth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor sixth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor seventh_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor eighth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
+    const ms::Tensor ninth_of_the_outputs(x.data_type(), first_of_the_outputs_shape);
 
-  const auto runner = std::make_shared<NpuNineOutputsRunner>("npu_nine_outputs");
-  runner->Launch(
-    x,
-    Output(first_of_the_outputs),
-    Output(second_of_the_outputs),
-    Output(third_of_the_outputs),
-    Output(fourth_of_the_outputs),
-    Output(fifth_of_the_outputs),
-    Output(sixth_of_the_outputs),
-    Output(seventh_of_the_outputs),
-    Output(eighth_of_the_outputs),
-    Output(ninth_of_the_outputs)
-  );
-  return {
-    first_of_the_outputs,
-    second_of_the_outputs,
-    third_of_the_outputs,
-    fourth_of_the_outputs,
-    fifth_of_the_outputs,
-    sixth_of_the_outputs,
-    seventh_of_the_outputs,
-    eighth_of_the_outputs,
-    ninth_of_the_outputs,
+    const auto runner = std::make_shared<NpuNineOutputsRunner>("npu_nine_outputs");
+    runner->Launch(
+      x,
+      Output(first_of_the_outputs),
+      Output(second_of_the_outputs),
+      Output(third_of_the_outputs),
+      Output(fourth_of_the_outputs),
+      Output(fifth_of_the_outputs),
+      Output(sixth_of_the_outputs),
+      Output(seventh_of_the_outputs),
+      Output(eighth_of_the_outputs),
+      Output(ninth_of_the_outputs)
+    );
+    return {
+      first_of_the_outputs,
+      second_of_the_outputs,
+      third_of_the_outputs,
+      fourth_of_the_outputs,
+      fifth_of_the_outputs,
+      sixth_of_the_outputs,
+      seventh_of_the_outputs,
+      eighth_of_the_outputs,
+      ninth_of_the_outputs,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_nine_outputs, m) {
-  m.def("npu_nine_outputs", PYBOOST_CALLER(9, npu_nine_outputs));
+  m.def("npu_nine_outputs", HP_CALLER(9, npu_nine_outputs));
 }
 
 }  // namespace hyper_parallel

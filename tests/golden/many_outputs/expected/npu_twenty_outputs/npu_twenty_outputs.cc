@@ -29,85 +29,91 @@ class NpuTwentyOutputsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_twenty_outputs(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_twenty_outputs(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_twenty_outputs");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y0_shape = {B, H};
-  const ms::Tensor y0(x.data_type(), y0_shape);
-  const ms::Tensor y1(x.data_type(), y0_shape);
-  const ms::Tensor y2(x.data_type(), y0_shape);
-  const ms::Tensor y3(x.data_type(), y0_shape);
-  const ms::Tensor y4(x.data_type(), y0_shape);
-  const ms::Tensor y5(x.data_type(), y0_shape);
-  const ms::Tensor y6(x.data_type(), y0_shape);
-  const ms::Tensor y7(x.data_type(), y0_shape);
-  const ms::Tensor y8(x.data_type(), y0_shape);
-  const ms::Tensor y9(x.data_type(), y0_shape);
-  const ms::Tensor y10(x.data_type(), y0_shape);
-  const ms::Tensor y11(x.data_type(), y0_shape);
-  const ms::Tensor y12(x.data_type(), y0_shape);
-  const ms::Tensor y13(x.data_type(), y0_shape);
-  const ms::Tensor y14(x.data_type(), y0_shape);
-  const ms::Tensor y15(x.data_type(), y0_shape);
-  const ms::Tensor y16(x.data_type(), y0_shape);
-  const ms::Tensor y17(x.data_type(), y0_shape);
-  const ms::Tensor y18(x.data_type(), y0_shape);
-  const ms::Tensor y19(x.data_type(), y0_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y0(x.data_type(), y0_shape);
+    const ms::Tensor y1(x.data_type(), y0_shape);
+    const ms::Tensor y2(x.data_type(), y0_shape);
+    const ms::Tensor y3(x.data_type(), y0_shape);
+    const ms::Tensor y4(x.data_type(), y0_shape);
+    const ms::Tensor y5(x.data_type(), y0_shape);
+    const ms::Tensor y6(x.data_type(), y0_shape);
+    const ms::Tensor y7(x.data_type(), y0_shape);
+    const ms::Tensor y8(x.data_type(), y0_shape);
+    const ms::Tensor y9(x.data_type(), y0_shape);
+    const ms::Tensor y10(x.data_type(), y0_shape);
+    const ms::Tensor y11(x.data_type(), y0_shape);
+    const ms::Tensor y12(x.data_type(), y0_shape);
+    const ms::Tensor y13(x.data_type(), y0_shape);
+    const ms::Tensor y14(x.data_type(), y0_shape);
+    const ms::Tensor y15(x.data_type(), y0_shape);
+    const ms::Tensor y16(x.data_type(), y0_shape);
+    const ms::Tensor y17(x.data_type(), y0_shape);
+    const ms::Tensor y18(x.data_type(), y0_shape);
+    const ms::Tensor y19(x.data_type(), y0_shape);
 
-  const auto runner = std::make_shared<NpuTwentyOutputsRunner>("npu_twenty_outputs");
-  runner->Launch(
-    x,
-    Output(y0),
-    Output(y1),
-    Output(y2),
-    Output(y3),
-    Output(y4),
-    Output(y5),
-    Output(y6),
-    Output(y7),
-    Output(y8),
-    Output(y9),
-    Output(y10),
-    Output(y11),
-    Output(y12),
-    Output(y13),
-    Output(y14),
-    Output(y15),
-    Output(y16),
-    Output(y17),
-    Output(y18),
-    Output(y19)
-  );
-  return {
-    y0,
-    y1,
-    y2,
-    y3,
-    y4,
-    y5,
-    y6,
-    y7,
-    y8,
-    y9,
-    y10,
-    y11,
-    y12,
-    y13,
-    y14,
-    y15,
-    y16,
-    y17,
-    y18,
-    y19,
+    const auto runner = std::make_shared<NpuTwentyOutputsRunner>("npu_twenty_outputs");
+    runner->Launch(
+      x,
+      Output(y0),
+      Output(y1),
+      Output(y2),
+      Output(y3),
+      Output(y4),
+      Output(y5),
+      Output(y6),
+      Output(y7),
+      Output(y8),
+      Output(y9),
+      Output(y10),
+      Output(y11),
+      Output(y12),
+      Output(y13),
+      Output(y14),
+      Output(y15),
+      Output(y16),
+      Output(y17),
+      Output(y18),
+      Output(y19)
+    );
+    return {
+      y0,
+      y1,
+      y2,
+      y3,
+      y4,
+      y5,
+      y6,
+      y7,
+      y8,
+      y9,
+      y10,
+      y11,
+      y12,
+      y13,
+      y14,
+      y15,
+      y16,
+      y17,
+      y18,
+      y19,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_twenty_outputs, m) {
-  m.def("npu_twenty_outputs", PYBOOST_CALLER(20, npu_twenty_outputs));
+  m.def("npu_twenty_outputs", HP_CALLER(20, npu_twenty_outputs));
 }
 
 }  // namespace hyper_parallel

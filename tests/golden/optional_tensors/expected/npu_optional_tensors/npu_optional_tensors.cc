@@ -44,7 +44,8 @@ class NpuOptionalTensorsBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_optional_tensors(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_optional_tensors(
   const ms::Tensor& x,
   const std::optional<ms::Tensor>& rope,
   const std::optional<ms::Tensor>& key_rope,
@@ -52,67 +53,101 @@ std::vector<ms::Tensor> npu_optional_tensors(
   const std::string& layout,
   const std::optional<std::vector<int64_t>>& shape
 ) {
+  const ArgumentChecks checks("npu_optional_tensors");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("rope", rope, {x.data_type()});
+  checks.Dtype("key_rope", key_rope, {x.data_type()});
+  checks.FloatDtype("extra", extra, {ms::TypeId::kNumberTypeFloat32});
   ShapeVector y_shape;
   if (layout == "BH") {
+    checks.Dims("x", x, "B H", {kAny, kAny});
     const int64_t B = x.shape()[0];
     const int64_t H = x.shape()[1];
+    checks.Dims("rope", rope, "B R", {B, kAny});
+    const int64_t R = ExtentOf(rope, 1);
+    checks.Dims("key_rope", key_rope, "B R", {B, R});
+    checks.Dims("extra", extra, "Q 2*Q", {kAny, kAny});
+    const int64_t Q = ExtentOf(extra, 0);
+    if (extra.has_value()) {
+      checks.Extent("extra", 1, "2*Q", extra->shape()[1], 2 * Q);
+    }
     y_shape = {B, H};
   } else if (layout == "TH") {
+    checks.Dims("x", x, "T H", {kAny, kAny});
     const int64_t T = x.shape()[0];
     const int64_t H = x.shape()[1];
+    checks.Dims("rope", rope, "T R", {T, kAny});
+    const int64_t R = ExtentOf(rope, 1);
+    checks.Dims("key_rope", key_rope, "T R", {T, R});
+    checks.Dims("extra", extra, "Q 2*Q", {kAny, kAny});
+    const int64_t Q = ExtentOf(extra, 0);
+    if (extra.has_value()) {
+      checks.Extent("extra", 1, "2*Q", extra->shape()[1], 2 * Q);
+    }
     y_shape = {T, H};
   } else {
-    ThrowUnknownFormat("npu_optional_tensors", "layout", layout, "BH, TH");
+    checks.UnknownFormat("layout", layout, "one of 'BH', 'TH'");
   }
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuOptionalTensorsRunner>("npu_optional_tensors");
-  runner->Launch(
-    x,
-    rope,
-    key_rope,
-    extra,
-    layout,
-    shape,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuOptionalTensorsRunner>("npu_optional_tensors");
+    runner->Launch(
+      x,
+      rope,
+      key_rope,
+      extra,
+      layout,
+      shape,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_optional_tensors_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_optional_tensors_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& x,
   const std::optional<ms::Tensor>& rope,
   const std::optional<ms::Tensor>& key_rope
 ) {
-  const ms::Tensor d_x(x.data_type(), x.shape());
-  const std::optional<ms::Tensor> d_rope = LikeIfPresent(rope);
-  const std::optional<ms::Tensor> d_key_rope = LikeIfPresent(key_rope);
+  const ArgumentChecks checks("npu_optional_tensors_backward");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("rope", rope, {x.data_type()});
+  checks.Dtype("key_rope", key_rope, {x.data_type()});
+  checks.Dtype("grad_y", grad_y, {x.data_type()});
+  checks.SameShape("grad_y", grad_y, "x", x);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(x.data_type(), x.shape());
+    const std::optional<ms::Tensor> d_rope = LikeIfPresent(rope);
+    const std::optional<ms::Tensor> d_key_rope = LikeIfPresent(key_rope);
 
-  const auto runner = std::make_shared<NpuOptionalTensorsBackwardRunner>("npu_optional_tensors_backward");
-  runner->Launch(
-    grad_y,
-    x,
-    rope,
-    key_rope,
-    Output(d_x),
-    Output(d_rope),
-    Output(d_key_rope)
-  );
-  return {
-    d_x,
-    EmptyIfMissing(d_rope),
-    EmptyIfMissing(d_key_rope),
+    const auto runner = std::make_shared<NpuOptionalTensorsBackwardRunner>("npu_optional_tensors_backward");
+    runner->Launch(
+      grad_y,
+      x,
+      rope,
+      key_rope,
+      Output(d_x),
+      Output(d_rope),
+      Output(d_key_rope)
+    );
+    return {
+      d_x,
+      EmptyIfMissing(d_rope),
+      EmptyIfMissing(d_key_rope),
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_optional_tensors, m) {
-  m.def("npu_optional_tensors", PYBOOST_CALLER(1, npu_optional_tensors));
-  m.def("npu_optional_tensors_backward", PYBOOST_CALLER(3, npu_optional_tensors_backward));
+  m.def("npu_optional_tensors", HP_CALLER(1, npu_optional_tensors));
+  m.def("npu_optional_tensors_backward", HP_CALLER(3, npu_optional_tensors_backward));
 }
 
 }  // namespace hyper_parallel

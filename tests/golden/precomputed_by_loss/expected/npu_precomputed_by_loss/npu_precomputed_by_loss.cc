@@ -29,39 +29,49 @@ class NpuPrecomputedByLossRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_precomputed_by_loss(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_precomputed_by_loss(
   const ms::Tensor& prediction,
   const ms::Tensor& target,
   const ms::Tensor& weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long
 ) {
+  const ArgumentChecks checks("npu_precomputed_by_loss");
+  checks.FloatDtype("prediction", prediction, {ms::TypeId::kNumberTypeBFloat16, ms::TypeId::kNumberTypeFloat16});
+  checks.Dtype("target", target, {prediction.data_type()});
+  checks.FloatDtype("weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long", weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("prediction", prediction, "B H", {kAny, kAny});
   const int64_t B = prediction.shape()[0];
   const int64_t H = prediction.shape()[1];
+  checks.Dims("target", target, "B H", {B, H});
+  checks.Dims("weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long", weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long, "B", {B});
   ShapeVector d_prediction_shape = {B, H};
   ShapeVector d_weights_shape = {B};
-  const ms::Tensor d_prediction(prediction.data_type(), d_prediction_shape);
-  const ms::Tensor d_weights(weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long.data_type(), d_weights_shape);
-  const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_prediction(prediction.data_type(), d_prediction_shape);
+    const ms::Tensor d_weights(weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long.data_type(), d_weights_shape);
+    const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
 
-  const auto runner = std::make_shared<NpuPrecomputedByLossRunner>("npu_precomputed_by_loss");
-  runner->Launch(
-    prediction,
-    target,
-    weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long,
-    Output(d_prediction),
-    Output(d_weights),
-    Output(loss)
-  );
-  return {
-    d_prediction,
-    d_weights,
-    loss,
+    const auto runner = std::make_shared<NpuPrecomputedByLossRunner>("npu_precomputed_by_loss");
+    runner->Launch(
+      prediction,
+      target,
+      weights_of_the_rows_with_a_name_so_long_that_the_line_with_its_gradient_is_too_long,
+      Output(d_prediction),
+      Output(d_weights),
+      Output(loss)
+    );
+    return {
+      d_prediction,
+      d_weights,
+      loss,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_precomputed_by_loss, m) {
-  m.def("npu_precomputed_by_loss", PYBOOST_CALLER(3, npu_precomputed_by_loss));
+  m.def("npu_precomputed_by_loss", HP_CALLER(3, npu_precomputed_by_loss));
 }
 
 }  // namespace hyper_parallel

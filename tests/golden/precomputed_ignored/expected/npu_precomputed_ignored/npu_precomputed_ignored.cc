@@ -29,31 +29,37 @@ class NpuPrecomputedIgnoredRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_precomputed_ignored(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_precomputed_ignored(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("npu_precomputed_ignored");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector d_x_shape = {B, H};
-  const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
-  const ms::Tensor d_x(x.data_type(), d_x_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor loss(ms::TypeId::kNumberTypeFloat32, ShapeVector{1});
+    const ms::Tensor d_x(x.data_type(), d_x_shape);
 
-  const auto runner = std::make_shared<NpuPrecomputedIgnoredRunner>("npu_precomputed_ignored");
-  runner->Launch(
-    x,
-    Output(loss),
-    Output(d_x)
-  );
-  return {
-    loss,
-    d_x,
+    const auto runner = std::make_shared<NpuPrecomputedIgnoredRunner>("npu_precomputed_ignored");
+    runner->Launch(
+      x,
+      Output(loss),
+      Output(d_x)
+    );
+    return {
+      loss,
+      d_x,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_precomputed_ignored, m) {
-  m.def("npu_precomputed_ignored", PYBOOST_CALLER(2, npu_precomputed_ignored));
+  m.def("npu_precomputed_ignored", HP_CALLER(2, npu_precomputed_ignored));
 }
 
 }  // namespace hyper_parallel

@@ -29,30 +29,36 @@ class NpuStepRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_step(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_step(
   const ms::Tensor& x,
   const std::vector<int64_t>& factor
 ) {
+  const ArgumentChecks checks("npu_step");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuStepRunner>("npu_step");
-  runner->Launch(
-    x,
-    factor,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuStepRunner>("npu_step");
+    runner->Launch(
+      x,
+      factor,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_step, m) {
-  m.def("npu_step", PYBOOST_CALLER(1, npu_step));
+  m.def("npu_step", HP_CALLER(1, npu_step));
 }
 
 }  // namespace hyper_parallel

@@ -29,30 +29,36 @@ class NpuStep2Runner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_step_2(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_step_2(
   const ms::Tensor& x,
   double factor
 ) {
+  const ArgumentChecks checks("npu_step_2");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuStep2Runner>("npu_step_2");
-  runner->Launch(
-    x,
-    factor,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuStep2Runner>("npu_step_2");
+    runner->Launch(
+      x,
+      factor,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_step_2, m) {
-  m.def("npu_step_2", PYBOOST_CALLER(1, npu_step_2));
+  m.def("npu_step_2", HP_CALLER(1, npu_step_2));
 }
 
 }  // namespace hyper_parallel

@@ -29,30 +29,36 @@ class NpuStepsRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_steps(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_steps(
   const ms::Tensor& x,
   double factor
 ) {
+  const ArgumentChecks checks("npu_steps");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuStepsRunner>("npu_steps");
-  runner->Launch(
-    x,
-    factor,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuStepsRunner>("npu_steps");
+    runner->Launch(
+      x,
+      factor,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_steps, m) {
-  m.def("npu_steps", PYBOOST_CALLER(1, npu_steps));
+  m.def("npu_steps", HP_CALLER(1, npu_steps));
 }
 
 }  // namespace hyper_parallel

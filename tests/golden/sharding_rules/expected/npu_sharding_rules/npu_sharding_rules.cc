@@ -29,7 +29,8 @@ class NpuShardingRulesRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_sharding_rules(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_sharding_rules(
   const ms::Tensor& x,
   const ms::Tensor& h_out,
   const ms::Tensor& h_res,
@@ -38,37 +39,55 @@ std::vector<ms::Tensor> npu_sharding_rules(
   const ms::Tensor& query,
   const ms::Tensor& key
 ) {
+  const ArgumentChecks checks("npu_sharding_rules");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("h_out", h_out, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("h_res", h_res, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("h_post", h_post, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("weight", weight, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("query", query, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("key", key, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B S H", {kAny, kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t S = x.shape()[1];
-  const int64_t N = query.shape()[1];
+  const int64_t H = x.shape()[2];
+  checks.Dims("h_out", h_out, "B S P", {B, S, kAny});
   const int64_t P = h_out.shape()[2];
+  checks.Dims("h_res", h_res, "B S P", {B, S, P});
+  checks.Dims("h_post", h_post, "B S P", {B, S, P});
+  checks.Dims("weight", weight, "H P", {H, P});
+  checks.Dims("query", query, "B N", {B, kAny});
+  const int64_t N = query.shape()[1];
+  checks.Dims("key", key, "B M", {B, kAny});
   ShapeVector y_shape = {B, S, P};
   ShapeVector heads_shape = {B, N};
-  const ms::Tensor y(ms::TypeId::kNumberTypeFloat32, y_shape);
-  const ms::Tensor heads(ms::TypeId::kNumberTypeFloat32, heads_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(ms::TypeId::kNumberTypeFloat32, y_shape);
+    const ms::Tensor heads(ms::TypeId::kNumberTypeFloat32, heads_shape);
 
-  const auto runner = std::make_shared<NpuShardingRulesRunner>("npu_sharding_rules");
-  runner->Launch(
-    x,
-    h_out,
-    h_res,
-    h_post,
-    weight,
-    query,
-    key,
-    Output(y),
-    Output(heads)
-  );
-  return {
-    y,
-    heads,
+    const auto runner = std::make_shared<NpuShardingRulesRunner>("npu_sharding_rules");
+    runner->Launch(
+      x,
+      h_out,
+      h_res,
+      h_post,
+      weight,
+      query,
+      key,
+      Output(y),
+      Output(heads)
+    );
+    return {
+      y,
+      heads,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_sharding_rules, m) {
-  m.def("npu_sharding_rules", PYBOOST_CALLER(2, npu_sharding_rules));
+  m.def("npu_sharding_rules", HP_CALLER(2, npu_sharding_rules));
 }
 
 }  // namespace hyper_parallel

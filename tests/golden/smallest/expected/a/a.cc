@@ -29,27 +29,33 @@ class ARunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> a(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto a(
   const ms::Tensor& x
 ) {
+  const ArgumentChecks checks("a");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "N", {kAny});
   const int64_t N = x.shape()[0];
   ShapeVector y_shape = {N};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<ARunner>("a");
-  runner->Launch(
-    x,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<ARunner>("a");
+    runner->Launch(
+      x,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(a, m) {
-  m.def("a", PYBOOST_CALLER(1, a));
+  m.def("a", HP_CALLER(1, a));
 }
 
 }  // namespace hyper_parallel

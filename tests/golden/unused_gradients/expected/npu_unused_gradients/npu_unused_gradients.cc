@@ -44,62 +44,79 @@ class NpuUnusedGradientsBackwardRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_unused_gradients(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_unused_gradients(
   const ms::Tensor& x,
   const ms::Tensor& index
 ) {
+  const ArgumentChecks checks("npu_unused_gradients");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dtype("index", index, {ms::TypeId::kNumberTypeInt32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
+  checks.Dims("index", index, "B", {B});
   ShapeVector y_shape = {B, H};
   ShapeVector place_shape = {B};
   ShapeVector top_shape = {H};
-  const ms::Tensor y(x.data_type(), y_shape);
-  const ms::Tensor place(index.data_type(), place_shape);
-  const ms::Tensor sums_over_the_rows_of_x_that_nobody_should_differentiate(ms::TypeId::kNumberTypeFloat32, place_shape);
-  const ms::Tensor few(ms::TypeId::kNumberTypeFloat32, place_shape);
-  const ms::Tensor top(ms::TypeId::kNumberTypeFloat32, top_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
+    const ms::Tensor place(index.data_type(), place_shape);
+    const ms::Tensor sums_over_the_rows_of_x_that_nobody_should_differentiate(ms::TypeId::kNumberTypeFloat32, place_shape);
+    const ms::Tensor few(ms::TypeId::kNumberTypeFloat32, place_shape);
+    const ms::Tensor top(ms::TypeId::kNumberTypeFloat32, top_shape);
 
-  const auto runner = std::make_shared<NpuUnusedGradientsRunner>("npu_unused_gradients");
-  runner->Launch(
-    x,
-    index,
-    Output(y),
-    Output(place),
-    Output(sums_over_the_rows_of_x_that_nobody_should_differentiate),
-    Output(few),
-    Output(top)
-  );
-  return {
-    y,
-    place,
-    sums_over_the_rows_of_x_that_nobody_should_differentiate,
-    few,
-    top,
+    const auto runner = std::make_shared<NpuUnusedGradientsRunner>("npu_unused_gradients");
+    runner->Launch(
+      x,
+      index,
+      Output(y),
+      Output(place),
+      Output(sums_over_the_rows_of_x_that_nobody_should_differentiate),
+      Output(few),
+      Output(top)
+    );
+    return {
+      y,
+      place,
+      sums_over_the_rows_of_x_that_nobody_should_differentiate,
+      few,
+      top,
+    };
   };
 }
 
-std::vector<ms::Tensor> npu_unused_gradients_backward(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_unused_gradients_backward(
   const ms::Tensor& grad_y,
   const ms::Tensor& index
 ) {
-  const ms::Tensor d_x(grad_y.data_type(), grad_y.shape());
+  const ArgumentChecks checks("npu_unused_gradients_backward");
+  checks.Dtype("index", index, {ms::TypeId::kNumberTypeInt32});
+  checks.FloatDtype("grad_y", grad_y, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("index", index, "B", {kAny});
+  const int64_t B = index.shape()[0];
+  checks.Dims("grad_y", grad_y, "B H", {B, kAny});
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor d_x(grad_y.data_type(), grad_y.shape());
 
-  const auto runner = std::make_shared<NpuUnusedGradientsBackwardRunner>("npu_unused_gradients_backward");
-  runner->Launch(
-    grad_y,
-    index,
-    Output(d_x)
-  );
-  return {
-    d_x,
+    const auto runner = std::make_shared<NpuUnusedGradientsBackwardRunner>("npu_unused_gradients_backward");
+    runner->Launch(
+      grad_y,
+      index,
+      Output(d_x)
+    );
+    return {
+      d_x,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_unused_gradients, m) {
-  m.def("npu_unused_gradients", PYBOOST_CALLER(5, npu_unused_gradients));
-  m.def("npu_unused_gradients_backward", PYBOOST_CALLER(1, npu_unused_gradients_backward));
+  m.def("npu_unused_gradients", HP_CALLER(5, npu_unused_gradients));
+  m.def("npu_unused_gradients_backward", HP_CALLER(1, npu_unused_gradients_backward));
 }
 
 }  // namespace hyper_parallel

@@ -29,30 +29,36 @@ class NpuWideLettersRunner final : public OperatorRunner {
   }
 };
 
-std::vector<ms::Tensor> npu_wide_letters(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_wide_letters(
   const ms::Tensor& x,
   const std::string& mode
 ) {
+  const ArgumentChecks checks("npu_wide_letters");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuWideLettersRunner>("npu_wide_letters");
-  runner->Launch(
-    x,
-    mode,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuWideLettersRunner>("npu_wide_letters");
+    runner->Launch(
+      x,
+      mode,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_wide_letters, m) {
-  m.def("npu_wide_letters", PYBOOST_CALLER(1, npu_wide_letters));
+  m.def("npu_wide_letters", HP_CALLER(1, npu_wide_letters));
 }
 
 }  // namespace hyper_parallel

@@ -29,30 +29,38 @@ class NpuFitsffffffffffffffffffffffffffffffffffffRunner final : public OperatorR
   }
 };
 
-std::vector<ms::Tensor> npu_fitsffffffffffffffffffffffffffffffffffff(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_fitsffffffffffffffffffffffffffffffffffff(
   const ms::Tensor& x,
   const ms::Tensor& weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww
 ) {
+  const ArgumentChecks checks("npu_fitsffffffffffffffffffffffffffffffffffff");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
+  checks.Dims("weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww, "B H", {B, H});
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuFitsffffffffffffffffffffffffffffffffffffRunner>("npu_fitsffffffffffffffffffffffffffffffffffff");
-  runner->Launch(
-    x,
-    weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuFitsffffffffffffffffffffffffffffffffffffRunner>("npu_fitsffffffffffffffffffffffffffffffffffff");
+    runner->Launch(
+      x,
+      weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_fitsffffffffffffffffffffffffffffffffffff, m) {
-  m.def("npu_fitsffffffffffffffffffffffffffffffffffff", PYBOOST_CALLER(1, npu_fitsffffffffffffffffffffffffffffffffffff));
+  m.def("npu_fitsffffffffffffffffffffffffffffffffffff", HP_CALLER(1, npu_fitsffffffffffffffffffffffffffffffffffff));
 }
 
 }  // namespace hyper_parallel

@@ -29,30 +29,38 @@ class NpuOneBreaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbRunner final : public OperatorR
   }
 };
 
-std::vector<ms::Tensor> npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb(
+// Checks the arguments; what it returns allocates, launches and gives the outputs.
+auto npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb(
   const ms::Tensor& x,
   const ms::Tensor& weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww
 ) {
+  const ArgumentChecks checks("npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
+  checks.FloatDtype("x", x, {ms::TypeId::kNumberTypeFloat32});
+  checks.FloatDtype("weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww, {ms::TypeId::kNumberTypeFloat32});
+  checks.Dims("x", x, "B H", {kAny, kAny});
   const int64_t B = x.shape()[0];
   const int64_t H = x.shape()[1];
+  checks.Dims("weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww", weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww, "B H", {B, H});
   ShapeVector y_shape = {B, H};
-  const ms::Tensor y(x.data_type(), y_shape);
+  return [=]() -> std::vector<ms::Tensor> {
+    const ms::Tensor y(x.data_type(), y_shape);
 
-  const auto runner = std::make_shared<NpuOneBreaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbRunner>("npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
-  runner->Launch(
-    x,
-    weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww,
-    Output(y)
-  );
-  return {
-    y,
+    const auto runner = std::make_shared<NpuOneBreaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbRunner>("npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb");
+    runner->Launch(
+      x,
+      weights_wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww,
+      Output(y)
+    );
+    return {
+      y,
+    };
   };
 }
 
 }  // namespace
 
 HP_OPERATOR(npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb, m) {
-  m.def("npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", PYBOOST_CALLER(1, npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb));
+  m.def("npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", HP_CALLER(1, npu_one_breaksbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb));
 }
 
 }  // namespace hyper_parallel
