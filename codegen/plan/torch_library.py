@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 
+from ..spec.expression import Literal, names_in
 from ..spec.model import Argument, Attribute, BackwardCall, LengthsArgument, Output, Spec, TensorArgument, Value
 from ..text.python_code import several_from
 from ..text.python_expression import laid_out
@@ -18,7 +19,6 @@ from ..text.python_layout import Group, Item, call, lay_out, prefixed, statement
 from ..text.torch_code import IMPORTED, names_read
 from .backward import refused_outputs
 from .backward_inputs import BackwardInput, BackwardInputs, cotangent, gradient, gradient_models, produced_gradients
-from .cpp import Shapes, rest_source
 from .extents import format_test, places_of, shape_of
 from .facts import takes_host_dtypes
 from .operator import TorchBackwardPlan, TorchLibraryPlan
@@ -147,12 +147,11 @@ class Allocation:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.shapes = Shapes(spec, spec.outputs, ())
         self.first = next(tensor for tensor in spec.tensors if not tensor.optional)
 
     def text(self) -> str:
         """Every format but the last in a branch of its own."""
-        *others, last = self.spec.format.names if self.shapes.branches else self.spec.format.names[:1]
+        *others, last = self.spec.format.names if self.branches else self.spec.format.names[:1]
         lines: list[str] = []
         for form in others:
             lines.append(statement("if ", format_test(self.spec, form, ""), ":", 4))
@@ -160,9 +159,16 @@ class Allocation:
         lines += [f"    # {last}"] if others else []
         return "\n".join([*lines, *self.statements(last, 4)])
 
+    @property
+    def branches(self) -> bool:
+        """Whether there are shapes that may differ between the formats."""
+        dims = [dim for item in self.spec.outputs for found in item.dims.per_format.values() for dim in found]
+        several = len(self.spec.format.names) > 1
+        return several and not all(isinstance(dim.expression, Literal) for dim in dims)
+
     def statements(self, form: str, indent: int) -> Iterator[str]:
         """Dims in the order of their declaration, shapes that take several statements, and the outputs."""
-        used = {name for item in self.spec.outputs for name in self.shapes.names_of(item, form)}
+        used = {name for item in self.spec.outputs for name in extents_of(item, form)}
         yield from self.extents([name for name in self.spec.dim_docs if name in used], form, indent)
         for output in self.spec.outputs:
             if is_resized(output, form):
@@ -225,6 +231,22 @@ class Allocation:
         if owner == "float32" and takes_host_dtypes(self.first) and "float64" not in self.first.dtypes:
             dtype = call("single_or_double", self.first.name)
         return call(f"{self.first.name}.new_empty", shape, prefixed("dtype=", dtype))
+
+
+def extents_of(output: Output, form: str) -> list[str]:
+    """The names in the shape of an output."""
+    names = [name for dim in output.dims.per_format[form] for name in dim.names]
+    sizes = output.resize.values() if is_resized(output, form) else ()
+    return names + [name.id for size in sizes for name in names_in(size)]
+
+
+def rest_source(spec: Spec, form: str) -> tuple[str, int, int]:
+    """The tensor that tells what `...` is, and how many of its dims stand before and behind it."""
+    tensor = spec.rest_owner(form)
+    assert tensor is not None  # the checks see to it
+    dims = tensor.dims.per_format[form]
+    first = next(index for index, dim in enumerate(dims) if dim.is_rest)
+    return tensor.name, first, len(dims) - first - 1
 
 
 def is_resized(output: Output, form: str) -> bool:
