@@ -47,7 +47,7 @@ def at_a_terminal(folder: Path, patience: float) -> str:
         except OSError:  # how a terminal says that nobody writes any more
             pass
         assert process.stdout
-        assert b"3 operators: 23 files written in generated\n" in process.stdout.read()
+        assert b"3 operators: 26 files written in generated\n" in process.stdout.read()
     os.close(ours)
     assert process.returncode == 0
     return shown.decode()
@@ -55,7 +55,7 @@ def at_a_terminal(folder: Path, patience: float) -> str:
 
 def test_each_step_of_a_long_run_is_shown(specs: Path) -> None:
     shown = at_a_terminal(specs, patience=0)
-    for step in ("rendering operators: 0 of 3", "comparing files: 0 of 23", "writing files: 0 of 23"):
+    for step in ("rendering operators: 0 of 3", "comparing files: 0 of 26", "writing files: 0 of 26"):
         assert step in shown
     assert "\x1b" not in shown, "a terminal that knows no escapes shows it too"
     assert shown.rsplit("\r", 2)[1].strip() == "", "the last line is erased"
