@@ -57,13 +57,12 @@ struct Float16 {
   operator float() const {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
     const uint32_t magnitude = bits & 0x7FFFu;
-    if (magnitude >= 0x7C00u) {  // infinity, NaN: the exponent becomes all ones, the payload is kept
-      return FloatFromBits(sign | 0x7F800000u | ((magnitude & 0x3FFu) << 13));
-    }
     // Read with float's exponent bias the value is 2^-112 of what it should be. The product is exact and normalises
     // subnormals by itself.
     const float scaled = FloatFromBits(magnitude << 13) * FloatFromBits((127u + 112u) << 23);
-    return FloatFromBits(sign | BitsOfFloat(scaled));
+    // Of an infinity or a NaN the exponent becomes all ones, the payload is kept.
+    const uint32_t exponent = magnitude >= 0x7C00u ? 0x7F800000u : 0u;
+    return FloatFromBits(sign | exponent | BitsOfFloat(scaled));
   }
 };
 
