@@ -8,7 +8,8 @@ B = 1, S1 = S2, 8 heads of 128, one key head (the main attention of the loss: 8)
 npu_dense_lightning_indexer_softmax_lse, `kl` npu_dense_lightning_indexer_grad_kl_loss with its gradients; eager torch
 computes both with whole matrices of scores and the mask applied to them, without autograd.
 
-Every case runs in a process of its own. `ms` is the best of several rounds; `MB` is how far resident memory rises above
+Every case runs in a process of its own. `ms` is the best of several rounds; `CPU ms` likewise the time that all threads
+were running, which other processes on the machine hardly disturb; `ratio` is eager / native ms. `MB` is how far resident memory rises above
 what it was before the first call at this size, inputs and a small call to warm up included in what it was before. The
 results of both are compared.
 """
@@ -29,7 +30,18 @@ from typing import Any
 
 HEADS, SIZE, SCALE = 8, 128, 128**-0.5
 INT64_MAX = 2**63 - 1
-TITLES = ("kernel", "S", "threads", "native ms", "eager ms", "eager / native", "native MB", "eager MB")
+TITLES = (
+    "kernel",
+    "S",
+    "threads",
+    "native ms",
+    "eager ms",
+    "ratio",
+    "native CPU ms",
+    "eager CPU ms",
+    "native MB",
+    "eager MB",
+)
 
 
 def draw(kernel: str, length: int) -> list[Any]:
@@ -138,13 +150,14 @@ def measure(kernel: str, which: str, length: int, threads: int, rounds: int) -> 
     tensors = draw(kernel, length)
     Path("/proc/self/clear_refs").write_text("5")  # the highest value so far becomes the present one
     before = resident("VmRSS")
-    times = []
+    walls, busy = [], []
     for _ in range(rounds):
-        start = time.perf_counter()
+        start, running = time.perf_counter(), time.process_time()
         outputs = run(*tensors)
-        times.append(time.perf_counter() - start)
+        walls.append(time.perf_counter() - start)
+        busy.append(time.process_time() - running)
     sums = [float(output.double().abs().sum()) for output in outputs]
-    return {"ms": min(times) * 1e3, "MB": resident("VmHWM") - before, "sums": sums}
+    return {"ms": min(walls) * 1e3, "CPU ms": min(busy) * 1e3, "MB": resident("VmHWM") - before, "sums": sums}
 
 
 def measured(kernel: str, which: str, length: int, threads: int, rounds: int) -> dict[str, Any]:
@@ -176,8 +189,8 @@ def main() -> None:
                 for one, other in zip(ours["sums"], theirs["sums"], strict=True):
                     if not math.isclose(one, other, rel_tol=1e-3):
                         sys.exit(f"{kernel} at {length}: the results differ: {ours['sums']} and {theirs['sums']}")
-                ratio = f"{theirs['ms'] / ours['ms']:.1f}"
-                cells = (f"{ours['ms']:.1f}", f"{theirs['ms']:.1f}", ratio, f"{ours['MB']:.0f}", f"{theirs['MB']:.0f}")
+                cells = [f"{ours['ms']:.1f}", f"{theirs['ms']:.1f}", f"{theirs['ms'] / ours['ms']:.1f}"]
+                cells += [f"{side[unit]:.0f}" for unit in ("CPU ms", "MB") for side in (ours, theirs)]
                 row = (kernel, str(length), str(threads), *cells)
                 print("  ".join(f"{x:>{max(9, len(t))}}" for x, t in zip(row, TITLES, strict=True)), flush=True)
 

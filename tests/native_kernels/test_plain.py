@@ -15,7 +15,7 @@ from tests.operators.plain_table import observed, plain_calls
 from tests.operators.sharded_calls import NUMPY
 
 CALLS = dict(plain_calls())
-PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-20, "float64": 2.0**-44}
+PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16, "float64": 2.0**-44}
 
 
 def assert_near(given, expected):
