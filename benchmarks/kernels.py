@@ -8,10 +8,10 @@ B = 1, S1 = S2, 8 heads of 128, one key head (the main attention of the loss: 8)
 npu_dense_lightning_indexer_softmax_lse, `kl` npu_dense_lightning_indexer_grad_kl_loss with its gradients; eager torch
 computes both with whole matrices of scores and the mask applied to them, without autograd.
 
-Every case runs in a process of its own. `ms` is the best of several rounds; `CPU ms` likewise the time that all threads
-were running, which other processes on the machine hardly disturb; `ratio` is eager / native ms. `MB` is how far resident memory rises above
-what it was before the first call at this size, inputs and a small call to warm up included in what it was before. The
-results of both are compared.
+Every case runs in a process of its own. `ms` is the best of several rounds, `ratio` that of eager torch over that of
+the kernel; `CPU ms` is the time that all threads were running, which other processes disturb less. `MB` is
+how far resident memory rises above what it was before the first call at this size, inputs and a small call to warm up
+included in what it was before. The results of both are compared.
 """
 
 from __future__ import annotations
