@@ -72,17 +72,24 @@ inline void CheckCumulativeEnds(const std::vector<int64_t>& ends, int64_t tokens
   }
 }
 
+// What the lengths of the query and of the key are called where they are given.
+struct LengthNames {
+  const char* query = "actual_seq_qlen";
+  const char* key = "actual_seq_klen";
+};
+
 inline std::vector<Document> PackedDocuments(
   const std::vector<int64_t>& query_ends,
   const std::vector<int64_t>& key_ends,
   int64_t query_tokens,
-  int64_t key_tokens
+  int64_t key_tokens,
+  const LengthNames& names = {}
 ) {
-  CheckCumulativeEnds(query_ends, query_tokens, "actual_seq_qlen");
-  CheckCumulativeEnds(key_ends, key_tokens, "actual_seq_klen");
+  CheckCumulativeEnds(query_ends, query_tokens, names.query);
+  CheckCumulativeEnds(key_ends, key_tokens, names.key);
   if (query_ends.size() != key_ends.size()) {
     throw std::invalid_argument(
-      "actual_seq_qlen and actual_seq_klen should have the same number of documents, but have " +
+      std::string(names.query) + " and " + names.key + " should have the same number of documents, but have " +
       std::to_string(query_ends.size()) + " and " + std::to_string(key_ends.size())
     );
   }

@@ -106,20 +106,17 @@ void LoadElements(const TensorView& view, int64_t offset, int64_t count, To* tar
   }
 }
 
-template <typename To>
-void RoundElements(const double* source, int64_t offset, int64_t count, void* target) {
+template <typename To, typename From>
+void RoundElements(const From* source, int64_t offset, int64_t count, void* target) {
   To* to = static_cast<To*>(target) + offset;
   for (int64_t i = 0; i < count; ++i) {
-    if constexpr (std::is_same_v<To, double>) {
-      to[i] = source[i];
-    } else {
-      to[i] = static_cast<To>(static_cast<float>(source[i]));
-    }
+    to[i] = static_cast<To>(source[i]);
   }
 }
 
 // The inverse: rounds `count` elements to the tensor's type and writes them from `offset` on.
-inline void StoreElements(const double* source, int64_t offset, int64_t count, const TensorView& view) {
+template <typename From>
+void StoreElements(const From* source, int64_t offset, int64_t count, const TensorView& view) {
   switch (view.dtype) {
     case DType::kFloat16:
       return RoundElements<Float16>(source, offset, count, view.data);
