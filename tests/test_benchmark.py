@@ -43,3 +43,14 @@ def test_the_page_names_the_command_that_the_makefile_runs() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (options,) = re.findall(r"python benchmarks/codegen.py (.*)", makefile)
     assert f"make benchmark        # python benchmarks/codegen.py {options}\n" in PAGE
+
+
+@pytest.mark.slow
+def test_the_kernels_benchmark_compares_results_and_prints_a_row_for_each_case() -> None:
+    command = [sys.executable, "benchmarks/kernels.py", "--lengths", "80", "--threads", "1,2", "--rounds", "1"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=280).stdout
+    titles, *rows = shown.splitlines()
+    assert re.split(r"\s{2,}", titles.strip())[:3] == ["kernel", "S", "threads"]
+    assert [row.split()[:3] for row in rows] == [[kernel, "80", n] for kernel in ("lse", "kl") for n in ("1", "2")]
+    assert all(len(row.split()) == 10 for row in rows)
+    assert "python benchmarks/kernels.py\n" in PAGE

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "csrc/cpu/parallel.h"
+
 namespace hyper_parallel::cpu {
 
 struct Document {
@@ -25,6 +27,19 @@ struct Document {
     return std::max<int64_t>(0, key_length - query_length + row + 1);
   }
 };
+
+// Calls fn(document) for each one: many documents side by side, few one after the other, so that threads are left for the
+// inside of each.
+template <typename Fn>
+void ForEachDocument(const std::vector<Document>& documents, const Fn& fn) {
+  const auto count = static_cast<int64_t>(documents.size());
+  const int64_t grain = count >= 4 * NumThreads() ? 1 : count;
+  ParallelFor(0, count, grain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      fn(documents[static_cast<size_t>(i)]);
+    }
+  });
+}
 
 inline std::vector<Document> BatchDocuments(int64_t batch, int64_t query_length, int64_t key_length) {
   std::vector<Document> documents;
@@ -57,17 +72,24 @@ inline void CheckCumulativeEnds(const std::vector<int64_t>& ends, int64_t tokens
   }
 }
 
+// What the lengths of the query and of the key are called where they are given.
+struct LengthNames {
+  const char* query = "actual_seq_qlen";
+  const char* key = "actual_seq_klen";
+};
+
 inline std::vector<Document> PackedDocuments(
   const std::vector<int64_t>& query_ends,
   const std::vector<int64_t>& key_ends,
   int64_t query_tokens,
-  int64_t key_tokens
+  int64_t key_tokens,
+  const LengthNames& names = {}
 ) {
-  CheckCumulativeEnds(query_ends, query_tokens, "actual_seq_qlen");
-  CheckCumulativeEnds(key_ends, key_tokens, "actual_seq_klen");
+  CheckCumulativeEnds(query_ends, query_tokens, names.query);
+  CheckCumulativeEnds(key_ends, key_tokens, names.key);
   if (query_ends.size() != key_ends.size()) {
     throw std::invalid_argument(
-      "actual_seq_qlen and actual_seq_klen should have the same number of documents, but have " +
+      std::string(names.query) + " and " + names.key + " should have the same number of documents, but have " +
       std::to_string(query_ends.size()) + " and " + std::to_string(key_ends.size())
     );
   }

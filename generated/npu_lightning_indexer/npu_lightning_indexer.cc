@@ -10,6 +10,9 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/lightning_indexer.h"
+#endif
 
 namespace hyper_parallel {
 namespace {
@@ -24,7 +27,7 @@ class NpuLightningIndexerRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnLightningIndexerV2), args...);
 #else
-    RefuseHostLaunch("aclnnLightningIndexerV2", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::lightning_indexer_v2), args...);
 #endif
   }
 };

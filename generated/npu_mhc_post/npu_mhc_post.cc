@@ -10,6 +10,9 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/mhc_post.h"
+#endif
 
 namespace hyper_parallel {
 namespace {
@@ -24,7 +27,7 @@ class NpuMhcPostRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnMhcPost), args...);
 #else
-    RefuseHostLaunch("aclnnMhcPost", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::mhc_post), args...);
 #endif
   }
 };
@@ -39,7 +42,7 @@ class NpuMhcPostBackwardRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnMhcPostBackward), args...);
 #else
-    RefuseHostLaunch("aclnnMhcPostBackward", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::mhc_post_backward), args...);
 #endif
   }
 };

@@ -10,6 +10,9 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/mhc_pre_sinkhorn.h"
+#endif
 
 namespace hyper_parallel {
 namespace {
@@ -24,7 +27,7 @@ class NpuMhcPreSinkhornRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnMhcPreSinkhorn), args...);
 #else
-    RefuseHostLaunch("aclnnMhcPreSinkhorn", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::mhc_pre_sinkhorn), args...);
 #endif
   }
 };
@@ -39,7 +42,7 @@ class NpuMhcPreSinkhornBackwardRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnMhcPreSinkhornBackward), args...);
 #else
-    RefuseHostLaunch("aclnnMhcPreSinkhornBackward", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::mhc_pre_sinkhorn_backward), args...);
 #endif
   }
 };

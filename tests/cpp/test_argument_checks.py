@@ -106,11 +106,22 @@ def test_arguments_are_refused_as_python_refuses_them(name: str) -> None:
     assert refused >= 10
 
 
+# The table's tensors are zeros, and some arguments are there for the NPU: what the host kernel then says itself.
+BY_THE_KERNEL = {
+    "top k, TND": "cu_seq_lens_q should end at 7 tokens, but ends at 0",
+    "top k, everything given": "keys should not be compressed",
+}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_right_arguments_are_taken(name: str) -> None:
     case = CASES[name]
     values = [value_of(word.replace("view:", "tensor:")) for word in case.given.split()]
-    assert outcome(lambda: getattr(host_module(), case.op)(*values)) == ("taken", "")
+    kind, message = outcome(lambda: getattr(host_module(), case.op)(*values))
+    if name in BY_THE_KERNEL:
+        assert BY_THE_KERNEL[name] in message
+    else:
+        assert (kind, message) == ("taken", "")
 
 
 ENDS = "tensor:int32:3"

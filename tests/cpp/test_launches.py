@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from launch_cases import CASES, CLAMP, LSE, POST, PRE, Case
+from launch_cases import CASES, CLAMP, POST, PRE, Case
 from recorder import Flavour, Launch, Recorder, compile_recorder
 from wrong_arguments import WRONG
 
@@ -23,21 +23,13 @@ WITH_BACKWARD = {POST, PRE, CLAMP}
 pytestmark = needs_compiler
 
 
-def one_unit(folder: Path, flavour: Flavour) -> Recorder:
-    """All operators in one translation unit."""
-    unit = folder / "operators.cc"
-    unit.write_text("".join(f'#include "{path}"\n' for path in GENERATED.values()))
-    return compile_recorder(unit, [ROOT], flavour, folder)
-
-
 @pytest.fixture(scope="module")
 def ascend(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
-    return one_unit(tmp_path_factory.mktemp("ascend"), "ascend")
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
-    return one_unit(tmp_path_factory.mktemp("host"), "cpu")
+    """All operators in one translation unit."""
+    folder = tmp_path_factory.mktemp("ascend")
+    unit = folder / "operators.cc"
+    unit.write_text("".join(f'#include "{path}"\n' for path in GENERATED.values()))
+    return compile_recorder(unit, [ROOT], "ascend", folder)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -96,14 +88,6 @@ def refusal(recorder: Recorder, op: str, given: str) -> str:
     except RuntimeError as error:
         return "" if "has no kernel for the CPU" in str(error) else str(error).replace("mindspore::", "")
     return ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.op.startswith(LSE)])
-def test_operators_without_a_host_kernel_say_so(host: Recorder, name: str) -> None:
-    case = CASES[name]
-    with pytest.raises(RuntimeError, match=f"{case.op} has no kernel for the CPU, only {case.kernel} for Ascend"):
-        host.call(case.given.split(), case.op)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from recorder import Launch, compile_recorder
 
 from tests.compiler import needs_compiler
@@ -54,3 +55,14 @@ def test_dims_literals_and_conditions_reach_the_kernel(tmp_path: Path) -> None:
         "output 0 float32 [2, 1, 4]",
         "output 1 float32 [2, 1, 4]",
     )
+
+
+def test_an_operator_without_a_host_kernel_says_so(tmp_path: Path) -> None:
+    text = lse_text(("  cpu: dense_lightning_indexer.h\n", ""))
+    made = hpgen("ops", write_spec(tmp_path, text), "-o", tmp_path / "generated", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    recorder = compile_recorder(tmp_path / "generated" / LSE / f"{LSE}.cc", [ROOT], "cpu", tmp_path / "build")
+    with pytest.raises(
+        RuntimeError, match=f"{LSE} has no kernel for the CPU, only aclnnDenseLightningIndexerSoftmaxLse"
+    ):
+        recorder.call(CALL)
