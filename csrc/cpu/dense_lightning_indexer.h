@@ -13,110 +13,11 @@
 #include <vector>
 
 #include "csrc/cpu/documents.h"
+#include "csrc/cpu/index_statistics.h"
+#include "csrc/cpu/parallel.h"
 #include "csrc/cpu/tensor_view.h"
 
 namespace hyper_parallel::cpu {
-
-// Keys are packed into panels [D][kPanelKeys]: the innermost loop then runs over neighbouring keys, which the compiler
-// turns into vector instructions without being allowed to reorder a sum.
-constexpr int64_t kPanelKeys = 16;
-
-// The keys of one document, [keys, D], as panels; the last panel is filled up with zeros.
-template <typename Real>
-std::vector<Real> PackKeyPanels(const TensorView& key, const Document& document, int64_t head_size) {
-  const int64_t panels = (document.key_length + kPanelKeys - 1) / kPanelKeys;
-  std::vector<Real> packed(static_cast<size_t>(panels * kPanelKeys * head_size), Real(0));
-  std::vector<Real> row(static_cast<size_t>(head_size));
-  for (int64_t j = 0; j < document.key_length; ++j) {
-    LoadElements(key, (document.key_begin + j) * head_size, head_size, row.data());
-    Real* column = packed.data() + (j / kPanelKeys) * kPanelKeys * head_size + j % kPanelKeys;
-    for (int64_t d = 0; d < head_size; ++d) {
-      column[d * kPanelKeys] = row[static_cast<size_t>(d)];
-    }
-  }
-  return packed;
-}
-
-// scores[j] = sum_n weights[n] * relu(query[n, :] . key[j, :]) for the keys of one panel.
-template <typename Real>
-void ScorePanel(
-  const Real* query,
-  const Real* weights,
-  const Real* panel,
-  int64_t heads,
-  int64_t head_size,
-  Real* scores
-) {
-  std::fill(scores, scores + kPanelKeys, Real(0));
-  for (int64_t n = 0; n < heads; ++n) {
-    Real dot[kPanelKeys] = {};
-    const Real* row = query + n * head_size;
-    for (int64_t d = 0; d < head_size; ++d) {
-      for (int64_t j = 0; j < kPanelKeys; ++j) {
-        dot[j] += row[d] * panel[d * kPanelKeys + j];
-      }
-    }
-    for (int64_t j = 0; j < kPanelKeys; ++j) {
-      scores[j] += weights[n] * (dot[j] < Real(0) ? Real(0) : dot[j]);  // in this form a NaN stays a NaN
-    }
-  }
-}
-
-struct SoftmaxStatistics {
-  double max;
-  double sum;
-};
-
-// Of no scores at all: maximum -inf, sum 0. The sum is taken in double, since it may have 10^5 terms.
-template <typename Real>
-SoftmaxStatistics StatisticsOf(const Real* scores, int64_t count) {
-  Real max = -std::numeric_limits<Real>::infinity();
-  for (int64_t j = 0; j < count; ++j) {
-    max = scores[j] > max || std::isnan(scores[j]) ? scores[j] : max;
-  }
-  const Real shift = max == -std::numeric_limits<Real>::infinity() ? Real(0) : max;  // -inf minus -inf is NaN
-  double sum = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    sum += static_cast<double>(std::exp(scores[j] - shift));
-  }
-  return {static_cast<double>(max), sum};
-}
-
-template <typename Real>
-void DenseIndexerDocument(
-  const TensorView& query,
-  const TensorView& key,
-  const TensorView& weights,
-  const Document& document,
-  float* softmax_max,
-  float* softmax_sum
-) {
-  const int64_t heads = query.dim(-2);
-  const int64_t head_size = query.dim(-1);
-  const std::vector<Real> panels = PackKeyPanels<Real>(key, document, head_size);
-  std::vector<Real> scores(panels.size() / static_cast<size_t>(std::max<int64_t>(head_size, 1)));
-  std::vector<Real> row_query(static_cast<size_t>(heads * head_size));
-  std::vector<Real> row_weights(static_cast<size_t>(heads));
-  for (int64_t i = 0; i < document.query_length; ++i) {
-    const int64_t row = document.query_begin + i;
-    const int64_t visible = document.VisibleKeys(i);
-    LoadElements(query, row * heads * head_size, heads * head_size, row_query.data());
-    LoadElements(weights, row * heads, heads, row_weights.data());
-    for (int64_t j = 0; j < visible; j += kPanelKeys) {
-      ScorePanel(
-        row_query.data(),
-        row_weights.data(),
-        panels.data() + j * head_size,
-        heads,
-        head_size,
-        scores.data() + j
-      );
-    }
-    const SoftmaxStatistics statistics = StatisticsOf(scores.data(), visible);
-    softmax_max[row] = static_cast<float>(statistics.max);
-    softmax_sum[row] = static_cast<float>(statistics.sum);
-  }
-}
 
 inline std::vector<Document> DenseIndexerDocuments(
   const TensorView& query,
@@ -192,17 +93,13 @@ inline void dense_lightning_indexer_softmax_lse(
     throw std::invalid_argument("softmax_max and softmax_sum should be float32");
   }
   const auto documents = DenseIndexerDocuments(query_index, key_index, actual_seq_qlen, actual_seq_klen, layout);
-  const auto run = query_index.dtype == DType::kFloat64 ? DenseIndexerDocument<double> : DenseIndexerDocument<float>;
-  for (const Document& document : documents) {
-    run(
-      query_index,
-      key_index,
-      weights,
-      document,
-      static_cast<float*>(softmax_max.data),
-      static_cast<float*>(softmax_sum.data)
-    );
-  }
+  const bool in_double = query_index.dtype == DType::kFloat64;
+  const auto run = in_double ? HP_FASTEST(IndexStatisticsOfDocument<double>) : HP_FASTEST(IndexStatisticsOfDocument<float>);
+  auto* max = static_cast<float*>(softmax_max.data);
+  auto* sum = static_cast<float*>(softmax_sum.data);
+  ForEachDocument(documents, [&](const Document& document) {
+    run(query_index, key_index, weights, document, max + document.query_begin, sum + document.query_begin);
+  });
 }
 
 }  // namespace hyper_parallel::cpu
