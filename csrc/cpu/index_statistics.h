@@ -93,8 +93,8 @@ void IndexStatisticsOfRows(
   AlignedBuffer<Real> row_weights(heads * kLanes<Real>);
   AlignedBuffer<Real> keys(kChunkKeys * size);
   AlignedBuffer<Real> scores(kChunkKeys * kLanes<Real>);
-  LoadRowsIntoLanes<Real>(query, document.query_begin + first_row, rows, heads, size, row_query.data());
-  LoadRowsIntoLanes<Real>(weights, document.query_begin + first_row, rows, heads, 1, row_weights.data());
+  LoadRowsIntoLanes<Real>(query, document.query_begin + first_row, rows, heads, size, size, row_query.data());
+  LoadRowsIntoLanes<Real>(weights, document.query_begin + first_row, rows, heads, 1, 1, row_weights.data());
   RunningSoftmax<Real> softmax;
   const int64_t visible = document.VisibleKeys(first_row + rows - 1);
   for (int64_t j = 0; j < visible; j += kChunkKeys) {

@@ -28,8 +28,8 @@ constexpr int64_t kChunkKeys = 64;
 #endif  // HP_CPU_INDEXER_SCORES_H
 #else
 
-// Loads rows [first, first + rows) of `view` [.., heads, size] into `columns` [heads][size][kLanes], a row in each lane;
-// lanes without a row become 0. At most kLanes rows. A view without the last dim has size 1.
+// Loads rows [first, first + rows) of `view` [.., heads, size], or [.., heads] with size 1, into `columns`
+// [heads][stride][kLanes], a row in each lane. At most kLanes rows; what no row fills stays as it is.
 template <typename Real>
 void LoadRowsIntoLanes(
   const TensorView& view,
@@ -37,21 +37,22 @@ void LoadRowsIntoLanes(
   int64_t rows,
   int64_t heads,
   int64_t size,
+  int64_t stride,
   Real* columns
 ) {
-  const int64_t count = heads * size;
-  std::fill(columns, columns + count * kLanes<Real>, Real(0));
-  AlignedBuffer<Real> row(count);
+  AlignedBuffer<Real> row(heads * size);
   for (int64_t lane = 0; lane < rows; ++lane) {
-    LoadElements(view, (first + lane) * count, count, row.data());
-    for (int64_t i = 0; i < count; ++i) {
-      columns[i * kLanes<Real> + lane] = row.data()[i];
+    LoadElements(view, (first + lane) * heads * size, heads * size, row.data());
+    for (int64_t n = 0; n < heads; ++n) {
+      for (int64_t d = 0; d < size; ++d) {
+        columns[(n * stride + d) * kLanes<Real> + lane] = row.data()[n * size + d];
+      }
     }
   }
 }
 
-// Loads keys [first, first + count) of head `head` of `view` [.., heads, size] into `keys` [kChunkKeys][stride], the rest
-// of it zeros. At most kChunkKeys keys; stride >= size.
+// Loads head `head` of the keys [first, first + count) of `view` [.., heads, size] into the first `size` columns of
+// `keys` [kChunkKeys][stride], and zeros after the last key. At most kChunkKeys keys.
 template <typename Real>
 void LoadKeys(
   const TensorView& view,
@@ -65,9 +66,10 @@ void LoadKeys(
 ) {
   for (int64_t j = 0; j < count; ++j) {
     LoadElements(view, ((first + j) * heads + head) * size, size, keys + j * stride);
-    std::fill(keys + j * stride + size, keys + (j + 1) * stride, Real(0));
   }
-  std::fill(keys + count * stride, keys + kChunkKeys * stride, Real(0));
+  for (int64_t j = count; j < kChunkKeys; ++j) {
+    std::fill(keys + j * stride, keys + j * stride + size, Real(0));
+  }
 }
 
 // scores [kChunkKeys][kLanes] of the rows in `query` [heads][size][kLanes] and `weights` [heads][kLanes] and of the
