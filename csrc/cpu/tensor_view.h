@@ -4,6 +4,7 @@
 // What a host kernel sees of a tensor: contiguous memory, an element type and a shape.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -76,8 +77,12 @@ inline std::string ShapeText(const std::vector<int64_t>& shape) {
 template <typename From, typename To>
 void ConvertElements(const void* source, int64_t offset, int64_t count, To* target) {
   const From* from = static_cast<const From*>(source) + offset;
-  for (int64_t i = 0; i < count; ++i) {
-    target[i] = static_cast<To>(from[i]);
+  if constexpr (std::is_same_v<From, To>) {
+    std::copy(from, from + count, target);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      target[i] = static_cast<To>(from[i]);
+    }
   }
 }
 

@@ -31,7 +31,7 @@ pytestmark = needs_compiler
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorder]:
     folder = tmp_path_factory.mktemp("kernels")
-    return {op: compile_recorder(ROOT / "generated" / op / f"{op}.cc", [ROOT], "cpu", folder) for op in (DENSE,)}
+    return {op: compile_recorder(ROOT / "generated" / op / f"{op}.cc", [ROOT], "cpu", folder) for op in REFERENCES}
 
 
 def draw(
@@ -116,14 +116,14 @@ def assert_equals_reference(
         assert np.all(error <= bound), np.max(error / bound)
 
 
-@pytest.mark.parametrize("op", [DENSE])
+@pytest.mark.parametrize("op", REFERENCES)
 @pytest.mark.parametrize(("q_ends", "k_ends"), PACKED.values(), ids=PACKED.keys())
 def test_packed(kernels: dict[str, Recorder], op: str, q_ends: list[int], k_ends: list[int]) -> None:
     packed = {"layout": "TND", "actual_seq_qlen": q_ends, "actual_seq_klen": k_ends}
     tensors = draw(op, (q_ends[-1],), (k_ends[-1],), packed)
     assert_equals_reference(kernels, op, tensors, packed)
 
-@pytest.mark.parametrize("op", [DENSE])
+@pytest.mark.parametrize("op", REFERENCES)
 @pytest.mark.parametrize(("s1", "s2"), [(5,5),(70,150),(33,64)])
 def test_bsnd(kernels: dict[str, Recorder], op: str, s1: int, s2:int) -> None:
     tensors = draw(op, (2,s1,), (2,s2,), size=128,rope=64,index=(8,128),heads=(4,2))
