@@ -21,11 +21,14 @@ from hyper_parallel.reference.main_attention import attention_rows, attention_te
 from hyper_parallel.reference.row_softmax import probabilities, row_statistics
 from hyper_parallel.reference.sparse_lightning_indexer import selected_keys
 
-EPS = float(np.finfo(np.float32).eps)
-
 
 def terms(
-    tensors: dict[str, Any], scale: float, layout: str = "BSND", actual_seq_qlen: Any = None, actual_seq_klen: Any = None
+    tensors: dict[str, Any],
+    scale: float,
+    eps: float,
+    layout: str = "BSND",
+    actual_seq_qlen: Any = None,
+    actual_seq_klen: Any = None,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Of d_query_index, d_key_index, d_weights and loss, in the shapes of the inputs."""
     indexer = indexer_rows(*(tensors[name] for name in ("query_index", "key_index", "weights")))
@@ -67,8 +70,8 @@ def terms(
         d_weights[document.query] = np.einsum("qk,nqk->qn", score_terms, np.maximum(products, 0.0))
         d_weights[document.query] += np.einsum("qk,nqk->qn", np.abs(s - p), products_terms)
         # Where a product is 0 up to rounding, the relu may go either way.
-        uncertain = np.abs(products) <= 4 * EPS * products_terms
-        passed = score_terms * (products > 0) + np.abs(s - p) * uncertain / EPS
+        uncertain = np.abs(products) <= 4 * eps * products_terms
+        passed = score_terms * (products > 0) + np.abs(s - p) * uncertain / eps
         passed = passed * np.abs(weights).T[:, :, np.newaxis]
         d_query[document.query] = np.einsum("nqk,kd->qnd", passed, np.abs(key))
         d_key[document.key] = np.einsum("nqk,qnd->kd", passed, np.abs(query))
