@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "csrc/cpu/parallel.h"
+
 namespace hyper_parallel::cpu {
 
 struct Document {
@@ -25,6 +27,19 @@ struct Document {
     return std::max<int64_t>(0, key_length - query_length + row + 1);
   }
 };
+
+// Calls fn(document) for each one: many documents side by side, few one after the other, so that threads are left for the
+// inside of each.
+template <typename Fn>
+void ForEachDocument(const std::vector<Document>& documents, const Fn& fn) {
+  const auto count = static_cast<int64_t>(documents.size());
+  const int64_t grain = count >= 4 * NumThreads() ? 1 : count;
+  ParallelFor(0, count, grain, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      fn(documents[static_cast<size_t>(i)]);
+    }
+  });
+}
 
 inline std::vector<Document> BatchDocuments(int64_t batch, int64_t query_length, int64_t key_length) {
   std::vector<Document> documents;

@@ -4,10 +4,12 @@
 // What a host kernel sees of a tensor: contiguous memory, an element type and a shape.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "csrc/cpu/half.h"
@@ -75,8 +77,12 @@ inline std::string ShapeText(const std::vector<int64_t>& shape) {
 template <typename From, typename To>
 void ConvertElements(const void* source, int64_t offset, int64_t count, To* target) {
   const From* from = static_cast<const From*>(source) + offset;
-  for (int64_t i = 0; i < count; ++i) {
-    target[i] = static_cast<To>(from[i]);
+  if constexpr (std::is_same_v<From, To>) {
+    std::copy(from, from + count, target);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      target[i] = static_cast<To>(from[i]);
+    }
   }
 }
 
@@ -93,6 +99,36 @@ void LoadElements(const TensorView& view, int64_t offset, int64_t count, To* tar
       return ConvertElements<float>(view.data, offset, count, target);
     case DType::kFloat64:
       return ConvertElements<double>(view.data, offset, count, target);
+    default:
+      throw std::invalid_argument(
+        std::string("expected a floating-point tensor, but got ") + DTypeName(view.dtype)
+      );
+  }
+}
+
+template <typename To>
+void RoundElements(const double* source, int64_t offset, int64_t count, void* target) {
+  To* to = static_cast<To*>(target) + offset;
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<To, double>) {
+      to[i] = source[i];
+    } else {
+      to[i] = static_cast<To>(static_cast<float>(source[i]));
+    }
+  }
+}
+
+// The inverse: rounds `count` elements to the tensor's type and writes them from `offset` on.
+inline void StoreElements(const double* source, int64_t offset, int64_t count, const TensorView& view) {
+  switch (view.dtype) {
+    case DType::kFloat16:
+      return RoundElements<Float16>(source, offset, count, view.data);
+    case DType::kBFloat16:
+      return RoundElements<BFloat16>(source, offset, count, view.data);
+    case DType::kFloat32:
+      return RoundElements<float>(source, offset, count, view.data);
+    case DType::kFloat64:
+      return RoundElements<double>(source, offset, count, view.data);
     default:
       throw std::invalid_argument(
         std::string("expected a floating-point tensor, but got ") + DTypeName(view.dtype)

@@ -10,6 +10,9 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/dense_lightning_indexer.h"
+#endif
 
 namespace hyper_parallel {
 namespace {
@@ -24,7 +27,7 @@ class NpuDenseLightningIndexerGradKlLossRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnDenseLightningIndexerGradKLLoss), args...);
 #else
-    RefuseHostLaunch("aclnnDenseLightningIndexerGradKLLoss", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::dense_lightning_indexer_grad_kl_loss), args...);
 #endif
   }
 };

@@ -11,6 +11,9 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/sparse_lightning_indexer.h"
+#endif
 
 namespace hyper_parallel {
 namespace {
@@ -25,7 +28,7 @@ class NpuSparseLightningIndexerGradKlLossRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnSparseLightningIndexerGradKLLoss), args...);
 #else
-    RefuseHostLaunch("aclnnSparseLightningIndexerGradKLLoss", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::sparse_lightning_indexer_grad_kl_loss), args...);
 #endif
   }
 };

@@ -19,6 +19,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from hyper_parallel.native.flavours import KERNEL_FLAGS
+
 Flavour = Literal["ascend", "cpu"]
 RECORDING = Path(__file__).resolve().parent / "recording"
 
@@ -90,12 +92,12 @@ def compile_recorder(cc_path: Path, include_dirs: Sequence[Path], flavour: Flavo
     command = [
         "g++",
         "-std=c++17",
-        "-O1",
+        "-pthread",
+        *(["-O1", "-DCUSTOM_ASCEND_OP"] if flavour == "ascend" else KERNEL_FLAGS),
         "-Wall",
         "-Wextra",
         "-Werror",
         "-DMS_EXTENSION_NAME=recorded",
-        *(["-DCUSTOM_ASCEND_OP"] if flavour == "ascend" else []),
         *(f"-I{folder}" for folder in (RECORDING, *include_dirs)),
         str(cc_path),
         str(csrc / "module.cc"),
@@ -103,7 +105,7 @@ def compile_recorder(cc_path: Path, include_dirs: Sequence[Path], flavour: Flavo
         "-o",
         str(binary),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode != 0:
         raise RuntimeError(f"{cc_path.name} does not compile in the {flavour} flavour:\n{done.stderr}")
     return Recorder(binary, cc_path.stem)

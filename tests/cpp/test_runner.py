@@ -83,20 +83,22 @@ def sample(dtype: str, weights_dtype: str, *shapes: tuple[int, ...]) -> list[Any
 
 
 def assert_equals_reference(cpu: Recorder, tensors: list[Any], *lengths: Any, layout: str) -> None:
-    """Errors are measured against the sum of the magnitudes of all terms, since terms cancel in the dot product and in
-    the head sum; the row sum's relative error is that of its exponents."""
+    """Within two last places plus once eps times the sum of the magnitudes of all terms, since terms cancel in the dot
+    product and in the head sum; the row sum's relative error is that of its exponents, a score and the maximum."""
     got_max, got_sum = cpu.run([*tensors, *lengths, layout, 3, INT64_MAX, INT64_MAX])
     exact = [tensor.astype(np.float64) for tensor in tensors]
     expected_max, expected_sum = softmax_lse(*exact, *lengths, layout=layout)
     magnitude, _ = softmax_lse(*(np.abs(tensor) for tensor in exact), *lengths, layout=layout)
     tolerance = np.finfo(np.float32).eps * magnitude
+    seen = np.isfinite(expected_max)
+    max_bound = 2 * np.spacing(np.abs(expected_max[seen]).astype(np.float32)) + tolerance[seen]
+    sum_bound = 2 * np.spacing(expected_sum[seen].astype(np.float32)) + 2 * tolerance[seen] * expected_sum[seen]
     assert got_max.dtype == got_sum.dtype == np.float32
     assert got_max.shape == got_sum.shape == expected_max.shape
-    seen = np.isfinite(expected_max)
     np.testing.assert_array_equal(got_max[~seen], -np.inf)
     np.testing.assert_array_equal(got_sum[~seen], 0.0)
-    assert np.all(np.abs(got_max[seen] - expected_max[seen]) <= tolerance[seen])
-    assert np.all(np.abs(got_sum[seen] - expected_sum[seen]) <= 2 * tolerance[seen] * expected_sum[seen])
+    assert np.all(np.abs(got_max[seen] - expected_max[seen]) <= max_bound)
+    assert np.all(np.abs(got_sum[seen] - expected_sum[seen]) <= sum_bound)
 
 
 PACKED = {
@@ -117,10 +119,67 @@ def test_host_kernel_equals_reference_in_tnd(cpu: Recorder, q_ends: list[int], k
     assert_equals_reference(cpu, tensors, q_ends, k_ends, layout="TND")
 
 
-@pytest.mark.parametrize(("s1", "s2"), [(5, 5), (3, 50), (6, 2), (1, 1), (0, 4)])
+@pytest.mark.parametrize(("s1", "s2"), [(5, 5), (3, 50), (6, 2), (1, 1), (0, 4), (4, 0), (17, 65), (40, 200)])
 def test_host_kernel_equals_reference_in_bsnd(cpu: Recorder, s1: int, s2: int) -> None:
     tensors = sample("float16", "float32", (2, s1, N1, D), (2, s2, 1, D), (2, s1, N1))
     assert_equals_reference(cpu, tensors, None, None, layout="BSND")
+
+
+@pytest.mark.parametrize(("heads", "size"), [(1, 1), (3, 7), (64, 128), (9, 33)])
+def test_host_kernel_takes_any_heads(cpu: Recorder, heads: int, size: int) -> None:
+    tensors = sample("float32", "float32", (2, 19, heads, size), (2, 70, 1, size), (2, 19, heads))
+    assert_equals_reference(cpu, tensors, None, None, layout="BSND")
+
+
+def test_host_kernel_takes_an_empty_batch(cpu: Recorder) -> None:
+    tensors = sample("float32", "float32", (0, 3, N1, D), (0, 4, 1, D), (0, 3, N1))
+    assert_equals_reference(cpu, tensors, None, None, layout="BSND")
+
+
+def test_rising_scores_do_not_add_up_errors(cpu: Recorder) -> None:
+    """Every chunk of keys has a new maximum: the sum is rescaled each time."""
+    key = np.linspace(0, 8, 4000, dtype=np.float32).reshape(1, -1, 1, 1)
+    query = np.ones((1, 1, 1, 1), np.float32)
+    assert_equals_reference(cpu, [query, key, query[..., 0]], None, None, layout="BSND")
+
+
+@pytest.mark.parametrize("instructions", ["baseline", "avx2", "avx512"])
+def test_host_kernel_on_each_instruction_set(cpu: Recorder, instructions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYPER_PARALLEL_CPU_INSTRUCTIONS", instructions)
+    tensors = sample("float32", "float32", (2, 35, N1, D), (2, 100, 1, D), (2, 35, N1))
+    try:
+        assert_equals_reference(cpu, tensors, None, None, layout="BSND")
+    except RuntimeError as error:
+        if "this processor should have it" not in str(error):
+            raise
+        pytest.skip(f"this processor has no {instructions}")
+
+
+def test_number_of_threads_changes_no_bit(cpu: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = sample("float32", "float32", (3, 70, N1, D), (3, 90, 1, D), (3, 70, N1))
+    packed = sample("bfloat16", "float32", (60, N1, D), (90, 1, D), (60, N1))
+    runs = []
+    for threads in ("1", "2", "3", "2"):
+        monkeypatch.setenv("HYPER_PARALLEL_CPU_THREADS", threads)
+        run = cpu.run([*tensors, None, None, "BSND", 3, INT64_MAX, INT64_MAX])
+        run += cpu.run([*packed, [*range(3, 63, 3)], [*range(4, 80, 4), 90], "TND", 3, INT64_MAX, INT64_MAX])
+        runs.append([output.tobytes() for output in run])
+    assert runs == [runs[0]] * 4
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("argument", [0, 1, 2])
+def test_host_kernel_passes_on_what_is_not_finite(cpu: Recorder, argument: int, value: float) -> None:
+    """To the rows that see it and to no others."""
+    tensors = sample("float32", "float32", (1, 20, N1, D), (1, 20, 1, D), (1, 20, N1))
+    tensors[argument][0, 7, 0] = value
+    got = cpu.run([*tensors, None, None, "BSND", 3, INT64_MAX, INT64_MAX])
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = softmax_lse(*(tensor.astype(np.float64) for tensor in tensors))
+    for ours, theirs in zip(got, expected, strict=True):
+        assert not np.isfinite(theirs).all()
+        np.testing.assert_array_equal(np.isnan(ours), np.isnan(theirs))
+        np.testing.assert_array_equal(np.isinf(ours), np.isinf(theirs))
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -141,14 +200,14 @@ def test_host_kernel_reads_every_16_bit_number(cpu: Recorder, dtype: str) -> Non
 
 MISTAKES = {
     "sparse_mode": ({6: 0}, "sparse_mode should be 3"),
-    "rank": ({5: "BSND"}, "expects 4 dims"),
+    "rank": ({5: "BSND"}, r"query_index should have the 4 dims B S1 N1 D, but .* shape \[4, 8, 128\]"),
     "missing lengths": ({3: None}, "actual_seq_qlen is missing"),
     "short lengths": ({3: [1, 3]}, "actual_seq_qlen should end at 4 tokens, but ends at 3"),
     "decreasing lengths": ({4: [7, 6]}, "actual_seq_klen should not decrease or be negative, but 6 follows 7"),
     "numbers of documents": ({4: [1, 2, 6]}, "same number of documents, but have 2 and 3"),
-    "weights": ({2: np.zeros((4, N1 + 1), np.float32)}, "weights shaped like query_index without its last dim"),
-    "key heads": ({1: np.zeros((6, 2, D), np.float32)}, "expects one key head"),
-    "integers": ({2: np.zeros((4, N1), np.int32)}, "expected a floating-point tensor, but got int32"),
+    "weights": ({2: np.zeros((4, N1 + 1), np.float32)}, r"N1 \(dim 1\) of weights should be 8"),
+    "key heads": ({1: np.zeros((6, 2, D), np.float32)}, r"dim 1 of key_index should be 1"),
+    "integers": ({2: np.zeros((4, N1), np.int32)}, "weights should be floating-point, but is int32"),
 }
 
 
