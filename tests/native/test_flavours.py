@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -108,6 +109,31 @@ def test_a_library_from_outside_has_headers_of_its_own(tmp_path: Path) -> None:
     assert tmp_path / "acme" not in unit_of(outside).includes
     (tmp_path / "acme" / "csrc").mkdir()
     assert unit_of(outside).includes[:2] == (generated, tmp_path / "acme")
+
+
+def test_a_header_of_a_library_is_part_of_its_content(tmp_path: Path) -> None:
+    generated, headers = tmp_path / "acme" / "generated", tmp_path / "acme" / "csrc" / "cpu"
+    generated.mkdir(parents=True)
+    headers.mkdir(parents=True)
+    outside = OperatorLibrary("acme", generated)
+    digests = [unit_of(outside).digest()]
+    for text in ("// one", "// two"):
+        (headers / "gated_add.h").write_text(text)
+        digests.append(unit_of(outside).digest())
+    (headers / "notes.txt").write_text("no source")
+    assert len(set(digests)) == 3
+    assert unit_of(outside).digest() == digests[-1]
+
+
+def test_on_mindspore_each_module_has_a_namespace_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """MindSpore's globals are merged over libraries, ours must not be."""
+    monkeypatch.setattr("hyper_parallel.native.flavours.shutil.which", lambda _name, path: "ninja")
+    monkeypatch.setattr("hyper_parallel.native.flavours.needed_compiler", lambda: "g++")
+    names = [
+        json.loads(MindSporeFlavour().command(tmp_path / "x.cc", (), module)[-1])["cflags"].split()[0]
+        for module in ("hp_a", "hp_b")
+    ]
+    assert names == ["-Dhyper_parallel=hyper_parallel_hp_a", "-Dhyper_parallel=hyper_parallel_hp_b"]
 
 
 @pytest.mark.parametrize(("log", "expected"), [
