@@ -24,8 +24,8 @@ from hyper_parallel.native.translation_unit import shared_sources
 FLAGS_VARIABLE = "HYPER_PARALLEL_CXXFLAGS"
 # The same for every flavour, so that one kernel gives the same bits in all of them. Kernels never read errno.
 KERNEL_FLAGS = ("-O3", "-fno-math-errno")
-# The system merges globals of one name over all modules of a process. MindSpore's have to be merged, so that symbols
-# cannot be hidden as on the host; ours must not be, or a library's operators would be among those of another one.
+# The system merges inline globals and static locals of one name over all modules of a process. MindSpore's have to be
+# merged, so that symbols cannot be hidden as on the host; those of kernels must not be: two libraries may differ there.
 OWN_NAMESPACE = "-Dhyper_parallel=hyper_parallel_"
 
 

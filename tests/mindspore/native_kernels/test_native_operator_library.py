@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import library_on_mindspore
 import pytest
@@ -21,10 +22,10 @@ def check_ranks():
 
     forbid_references()
     assert library_on_mindspore.check_ranks()
-    return [
-        sorted(name for name in vars(native_module(each, MindSporeFlavour())) if not name.startswith("_"))
-        for each in library.catalogue().libraries
-    ]
+    modules = [native_module(each, MindSporeFlavour()) for each in library.catalogue().libraries]
+    for module in modules:
+        assert b"14hyper_parallel" not in Path(module.__file__).read_bytes(), "a symbol that modules would share"
+    return [sorted(name for name in vars(module) if not name.startswith("_")) for module in modules]
 
 
 def test_two_ranks(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
