@@ -28,10 +28,11 @@ def check_ranks():
     return [sorted(name for name in vars(module) if not name.startswith("_")) for module in modules]
 
 
+@pytest.mark.timeout(600)  # compiles the library's kernel, for a minute or so
 def test_two_ranks(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    for built_in, own in run_mccl_ranks(check_ranks, 2):
+    for built_in, own in run_mccl_ranks(check_ranks, 2, timeout=540):
         assert own == [OP, f"{OP}_backward"]
         assert "npu_mhc_post" in built_in
         assert OP not in built_in, "each module has the operators of its own library"
