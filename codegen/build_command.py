@@ -36,7 +36,9 @@ def build(platforms: tuple[str, ...], backend: str, again: bool) -> None:
             except KernelBuildError as error:
                 raise OutputError(str(error)) from None
             took = "up to date" if found else f"compiled in {time.monotonic() - started:.0f} s"
-            click.echo(f"{name}: {len(unit.sources)} operators of {unit.title}, {took}: {path}")
+            count = len(unit.sources)
+            what = f"{count} operator{'s' if count != 1 else ''} of {unit.title}"
+            click.echo(f"{name}: {what}, {took}: {path}")
 
 
 def installed() -> tuple[str, ...]:

@@ -32,10 +32,24 @@ def announce(site: Path, package: str, point: str) -> Path:
     return info
 
 
+def rename(package: Path, op: str) -> Path:
+    """Another name for the operator of a copy of the example, with the generated class."""
+    generated = package / "generated"
+    names = {OP: op, "AcmeGatedAdd": "".join(word.capitalize() for word in op.split("_"))}
+    for path in [*generated.rglob("*.*")]:
+        text = path.read_text()
+        for old, new in names.items():
+            text = text.replace(old, new)
+        path.write_text(text)
+        path.rename(path.with_name(path.name.replace(OP, op)))
+    (generated / OP).rename(generated / op)
+    return generated
+
+
 def run_with(*path: Path, script: str, platform: str = "numpy", **environment: str | Path) -> str:
     """What a script prints that finds packages in the folders of `path`."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("HYPER_PARALLEL")}
-    variables["HYPER_PARALLEL_KERNELS"] = "reference"  # the example has no kernel for the CPU
+    variables["HYPER_PARALLEL_KERNELS"] = "reference"  # unless the test says otherwise: nothing is compiled
     variables |= {"HYPER_PARALLEL_PLATFORM": platform, "PYTHONPATH": os.pathsep.join(map(str, path))}
     variables |= {name: str(value) for name, value in environment.items()}
     done = subprocess.run(
@@ -44,12 +58,18 @@ def run_with(*path: Path, script: str, platform: str = "numpy", **environment: s
         cwd=EXAMPLE.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
+
+# Before a script that is to run on compiled kernels.
+WITHOUT_REFERENCES = """
+from hyper_parallel import library
+library.reference = None
+"""
 
 # Forward and gradients, plain and on a mesh of 2 x 2 ranks, against the formula on whole tensors, written out here.
 ON_NUMPY = """

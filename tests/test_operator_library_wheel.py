@@ -20,7 +20,7 @@ import pytest
 
 from hyper_parallel.op_libraries import OperatorLibrary, clash
 from tests.generator.spec_texts import tree
-from tests.operator_library import EXAMPLE, ON_NUMPY, ON_TORCH, OP, install, run_with
+from tests.operator_library import EXAMPLE, ON_NUMPY, ON_TORCH, OP, TITLE, WITHOUT_REFERENCES, install, run_with
 from tests.wheels import ROOT, build_wheel, empty_environment, hpgen_wheel, outside_variables
 
 GUIDE = (ROOT / "docs" / "operator_library.md").read_text(encoding="utf-8")
@@ -30,6 +30,10 @@ from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
 assert "{OP}" not in {{*dir(custom_ops), *REGISTRY.entries()}} and not hasattr(custom_ops, "{OP}")
 print("gone")
 """
+EDITED = """
+from hyper_parallel.native.translation_unit import units
+print(units()[1].title, units()[1].includes[1], sep="\\n")
+"""
 
 
 def blocks(language: str) -> list[str]:
@@ -37,6 +41,7 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # compiles the built-in kernels, too
 def test_installed_called_and_removed(tmp_path: Path) -> None:
     project = tmp_path / "acme"
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__"))
@@ -44,7 +49,11 @@ def test_installed_called_and_removed(tmp_path: Path) -> None:
     python, pip = programs / "python", [programs / "python", "-m", "pip", "--disable-pip-version-check"]
 
     def run(*command: str | Path, **variables: str) -> str:
-        environment = outside_variables() | {"HYPER_PARALLEL_PLATFORM": "numpy", **variables}
+        environment = outside_variables() | {
+            "HYPER_PARALLEL_PLATFORM": "numpy",
+            "HPGEN_CACHE_DIR": str(tmp_path / "cache"),
+            **variables,
+        }
         done = subprocess.run(
             [*map(str, command)], cwd=project, env=environment, capture_output=True, text=True, check=False
         )
@@ -62,28 +71,37 @@ def test_installed_called_and_removed(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for needed in ("build.json", f"{OP}/{OP}_ops.yaml", f"{OP}/{OP}.cc"):
         assert f"acme_ops/generated/{needed}" in names
-    assert "acme_ops/specs/reference/gated_add.py" in names
+    for needed in ("specs/reference/gated_add.py", "csrc/cpu/gated_add.h"):
+        assert f"acme_ops/{needed}" in names
     run(*pip, "install", "--quiet", "--no-deps", wheel)
 
-    for words in commands():
-        if words[0] == "hpgen":
-            run(programs / "hpgen", *words[1:])
+    said = {words[1]: run(programs / "hpgen", *words[1:]) for words in commands() if words[0] == "hpgen"}
     assert tree(project / "acme_ops") == tree(EXAMPLE / "acme_ops"), "hpgen ops changes nothing"
     shutil.rmtree(project / "acme_ops")  # from here on it is the installed one
     where = "import acme_ops, hyper_parallel; print(acme_ops.__file__, hyper_parallel.__file__)"
     assert run(python, "-c", where).split() == [
         str(packages / package / "__init__.py") for package in ("acme_ops", "hyper_parallel")
     ]
-    assert run(python, "-c", ON_NUMPY) == "right\n"
+    assert re.search(rf"^host: 1 operator of {re.escape(TITLE)}, compiled in \d+ s: ", said["build"], re.MULTILINE)
+    has_torch = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0
+    for kernels, before_script in (("reference", ""), ("native", WITHOUT_REFERENCES)):
+        variables = {"HYPER_PARALLEL_KERNELS": kernels}
+        assert run(python, "-c", before_script + ON_NUMPY, **variables) == "right\n"
+        if has_torch:
+            variables |= {"HYPER_PARALLEL_PLATFORM": "torch"}
+            assert run(python, "-c", before_script + ON_TORCH, **variables) == "right\n"
     run(python, "-c", "\n".join(blocks("python")))
-    if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, check=False).returncode == 0:
-        variables = {"HYPER_PARALLEL_KERNELS": "reference", "HYPER_PARALLEL_PLATFORM": "torch"}
-        assert run(python, "-c", ON_TORCH, **variables) == "right\n"
     run(python, "-m", "mypy", "--strict", f"--cache-dir={tmp_path / 'types'}", "-p", "acme_ops")
 
     run(*pip, "uninstall", "--quiet", "--yes", "acme-ops")
     assert files(packages) == before
     assert run(python, "-c", GONE) == "gone\n"
+
+    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    run(*pip, "install", "--quiet", "--no-deps", "--editable", project)
+    assert run(python, "-c", EDITED).splitlines() == [TITLE, str(project / "acme_ops")]
+    assert f"host: 1 operator of {TITLE}, up to date: " in run(programs / "hpgen", "build", "--platform", "host")
+    assert run(python, "-c", WITHOUT_REFERENCES + ON_NUMPY, HYPER_PARALLEL_KERNELS="native") == "right\n"
 
 
 def files(folder: Path) -> set[Path]:
@@ -98,7 +116,7 @@ def commands() -> list[list[str]]:
 
 
 def test_the_guide_has_no_command_that_nobody_runs() -> None:
-    assert [words[0] for words in commands()].count("hpgen") == 2
+    assert [words[1] for words in commands() if words[0] == "hpgen"] == ["ops", "list", "build"]
     assert {words[0] for words in commands()} == {"hpgen", "pip"}
     assert [words[1:] for words in commands() if words[0] == "pip"] == [["install", "."], ["uninstall", "acme-ops"]]
 
@@ -106,6 +124,8 @@ def test_the_guide_has_no_command_that_nobody_runs() -> None:
 def test_the_guide_shows_the_files_of_the_example() -> None:
     assert blocks("toml") == [(EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")]
     assert blocks("yaml") == [(EXAMPLE / "acme_ops" / "specs" / f"{OP}.yaml").read_text(encoding="utf-8")]
+    (kernel,) = blocks("cpp")
+    assert kernel in (EXAMPLE / "acme_ops" / "csrc" / "cpu" / "gated_add.h").read_text(encoding="utf-8")
     (shown,) = [block for block in blocks("text") if block.startswith("acme/")]
     listed = {line.split()[0] for line in shown.splitlines()[1:]}
     there = {path.relative_to(EXAMPLE).as_posix() for path in EXAMPLE.rglob("*") if path.is_file()}

@@ -24,6 +24,9 @@ from hyper_parallel.native.translation_unit import shared_sources
 FLAGS_VARIABLE = "HYPER_PARALLEL_CXXFLAGS"
 # The same for every flavour, so that one kernel gives the same bits in all of them. Kernels never read errno.
 KERNEL_FLAGS = ("-O3", "-fno-math-errno")
+# The system merges inline globals and static locals of one name over all modules of a process. MindSpore's have to be
+# merged, so that symbols cannot be hidden as on the host; those of kernels must not be: two libraries may differ there.
+OWN_NAMESPACE = "-Dhyper_parallel=hyper_parallel_"
 
 
 def user_flags() -> tuple[str, ...]:
@@ -114,6 +117,7 @@ class MindSporeFlavour(Flavour):
             str(sysconfig.get_config_var("EXT_SUFFIX")),
             platform.machine(),
             _version("mindspore"),
+            OWN_NAMESPACE,
             *KERNEL_FLAGS,
             *user_flags(),
         )
@@ -129,7 +133,7 @@ class MindSporeFlavour(Flavour):
             "sources": [str(source)],
             "backend": self.backend,
             "include_paths": [str(folder) for folder in includes],
-            "cflags": shlex.join([*KERNEL_FLAGS, *user_flags()]),
+            "cflags": shlex.join([f"{OWN_NAMESPACE}{module}", *KERNEL_FLAGS, *user_flags()]),
             "ldflags": "-pthread",
             "build_dir": str(source.parent),
         }

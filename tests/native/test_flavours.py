@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 from hyper_parallel.native import compiler
 from hyper_parallel.native.compiler import first_error
 from hyper_parallel.native.errors import EnvironmentFault, KernelBuildError
-from hyper_parallel.native.flavours import HostFlavour, MindSporeFlavour
+from hyper_parallel.native.flavours import OWN_NAMESPACE, HostFlavour, MindSporeFlavour
 from hyper_parallel.native.kernel_choice import NATIVE, REFERENCE, array_kernel, uses_reference
 from hyper_parallel.native.kernels import native_kernel
 from hyper_parallel.native.library_cache import native_library
@@ -108,6 +111,50 @@ def test_a_library_from_outside_has_headers_of_its_own(tmp_path: Path) -> None:
     assert tmp_path / "acme" not in unit_of(outside).includes
     (tmp_path / "acme" / "csrc").mkdir()
     assert unit_of(outside).includes[:2] == (generated, tmp_path / "acme")
+
+
+def test_a_header_of_a_library_is_part_of_its_content(tmp_path: Path) -> None:
+    generated, headers = tmp_path / "acme" / "generated", tmp_path / "acme" / "csrc" / "cpu"
+    generated.mkdir(parents=True)
+    headers.mkdir(parents=True)
+    outside = OperatorLibrary("acme", generated)
+    digests = [unit_of(outside).digest()]
+    for text in ("// one", "// two"):
+        (headers / "gated_add.h").write_text(text)
+        digests.append(unit_of(outside).digest())
+    (headers / "notes.txt").write_text("no source")
+    assert len(set(digests)) == 3
+    assert unit_of(outside).digest() == digests[-1]
+
+
+def test_on_mindspore_each_module_has_a_namespace_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("hyper_parallel.native.flavours.shutil.which", lambda _name, path: "ninja")
+    monkeypatch.setattr("hyper_parallel.native.flavours.needed_compiler", lambda: "g++")
+    names = [
+        json.loads(MindSporeFlavour().command(tmp_path / "x.cc", (), module)[-1])["cflags"].split()[0]
+        for module in ("hp_a", "hp_b")
+    ]
+    assert names == ["-Dhyper_parallel=hyper_parallel_hp_a", "-Dhyper_parallel=hyper_parallel_hp_b"]
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="symbols of one name are merged by Linux's loader")
+@pytest.mark.parametrize(("own", "expected"), [(False, [1, 1]), (True, [1, 2])])
+def test_what_a_namespace_of_its_own_is_for(tmp_path: Path, own: bool, expected: list[int]) -> None:
+    """Two modules with a table of one name: without a namespace of its own the second one reads the first one's."""
+    found = []
+    for number in (1, 2):
+        source, module = tmp_path / f"table{number}.cc", tmp_path / f"table{number}_{own}.so"
+        source.write_text(
+            "namespace hyper_parallel { inline int& Table() { static int table = "
+            + str(number)
+            + "; return table; } }\n"
+            'extern "C" int read_table() { return hyper_parallel::Table(); }\n'
+        )
+        flags = [f"{OWN_NAMESPACE}{number}"] if own else []
+        subprocess.run(["g++", "-std=c++17", "-fPIC", "-shared", *flags, source, "-o", module], check=True)
+        found.append(ctypes.CDLL(str(module)).read_table())
+    assert found == expected
 
 
 @pytest.mark.parametrize(("log", "expected"), [

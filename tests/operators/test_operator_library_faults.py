@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operator_library import EXAMPLE, OP, TITLE, announce, install, run_with
+from tests.operator_library import EXAMPLE, OP, TITLE, announce, install, rename, run_with
 
 YAML_DIR = "HYPER_PARALLEL_OPS_YAML_DIR"
 GENERATED = EXAMPLE.parents[1] / "generated"
@@ -197,20 +197,6 @@ def test_a_broken_library_leaves_another_one_alone(tmp_path: Path, damage: Calla
 
 
 # --- clashes ---
-
-
-def rename(package: Path, op: str) -> Path:
-    """Another name for the operator of a copy of the example, with the generated class."""
-    generated = package / "generated"
-    names = {OP: op, "AcmeGatedAdd": "".join(word.capitalize() for word in op.split("_"))}
-    for path in [*generated.rglob("*.*")]:
-        text = path.read_text()
-        for old, new in names.items():
-            text = text.replace(old, new)
-        path.write_text(text)
-        path.rename(path.with_name(path.name.replace(OP, op)))
-    (generated / OP).rename(generated / op)
-    return generated
 
 
 def registry_file(package: Path, op: str = OP) -> Path:

@@ -7,62 +7,15 @@ from __future__ import annotations
 import os
 
 import pytest
-import torch
+from library_on_torch import check_ranks
 from ranks import run_gloo_ranks
 
 from tests.operator_library import install, run_with
 
 
-def check_ranks():
-    from torch.distributed.tensor import DTensor as TorchDTensor
-    from torch.distributed.tensor import Replicate as TorchReplicate
-    from torch.distributed.tensor import Shard as TorchShard
-    from torch.distributed.tensor import distribute_tensor as distribute_torch_tensor
-
-    from hyper_parallel import (
-        DTensor,
-        Partial,
-        Replicate,
-        Shard,
-        custom_ops,
-        distribute_tensor,
-        init_device_mesh,
-        reduce_gradient,
-    )
-    from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
-
-    generator = torch.Generator().manual_seed(0)
-    x, branch, weight = (torch.randn(4, 3, dtype=torch.float64, generator=generator) for _ in range(3))
-    gate = torch.randn(3, dtype=torch.float64, generator=generator, requires_grad=True)
-    expected = x + torch.sigmoid(gate) * branch
-    (wanted,) = torch.autograd.grad((expected * weight).sum(), gate)
-
-    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
-    rows = [distribute_tensor(tensor, mesh, (Shard(0),)) for tensor in (x, branch, weight)]
-    local = gate.detach().clone().requires_grad_()
-    call = *rows[:2], DTensor.from_local(local, mesh, (Replicate(),))
-    out = custom_ops.acme_gated_add(*call)
-    assert out.placements == (Shard(0),)
-    torch.testing.assert_close(out.full_tensor().detach(), expected.detach())
-    (out.to_local() * rows[2].to_local()).sum().backward()
-    layout = get_distributed_op("acme_gated_add").grad_layouts(*call)["gate"]
-    assert layout.placements == (Partial("sum"),)
-    torch.testing.assert_close(reduce_gradient(local.grad, layout), wanted)
-
-    own = torch.distributed.device_mesh.init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
-    sharded = [distribute_torch_tensor(tensor, own, [TorchShard(0)]) for tensor in (x, branch, weight)]
-    whole = torch.nn.Parameter(distribute_torch_tensor(gate.detach(), own, [TorchReplicate()]))
-    out = custom_ops.acme_gated_add(*sharded[:2], whole)
-    assert type(out) is TorchDTensor
-    torch.testing.assert_close(out.full_tensor().detach(), expected.detach())
-    (out * sharded[2]).sum().full_tensor().backward()
-    torch.testing.assert_close(whole.grad.full_tensor(), wanted)
-    return True
-
-
 def test_two_ranks(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path)
-    monkeypatch.setenv("HYPER_PARALLEL_KERNELS", "reference")  # it has no kernel for the host in C++
+    monkeypatch.setenv("HYPER_PARALLEL_KERNELS", "reference")  # the compiled kernel has tests of its own
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     assert run_gloo_ranks(check_ranks, 2) == [True, True]
 

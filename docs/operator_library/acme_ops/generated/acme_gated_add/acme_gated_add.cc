@@ -10,6 +10,9 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifndef CUSTOM_ASCEND_OP
+#include "csrc/cpu/gated_add.h"
+#endif
 
 namespace hyper_parallel {
 namespace {
@@ -24,7 +27,7 @@ class AcmeGatedAddRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnAcmeGatedAdd), args...);
 #else
-    RefuseHostLaunch("aclnnAcmeGatedAdd", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::acme_gated_add), args...);
 #endif
   }
 };
@@ -39,7 +42,7 @@ class AcmeGatedAddBackwardRunner final : public OperatorRunner {
 #ifdef CUSTOM_ASCEND_OP
     RunAclnnDirect(HP_ACLNN_KERNEL(aclnnAcmeGatedAddGrad), args...);
 #else
-    RefuseHostLaunch("aclnnAcmeGatedAddGrad", args...);
+    RunCpuDirect(HP_CPU_KERNEL(cpu::acme_gated_add_grad), args...);
 #endif
   }
 };
