@@ -139,7 +139,7 @@ def test_errors_are_raised_at_the_call():
     kernel = native_kernel_on_mindspore()
     arguments = list(by_position(dict(zip(tensors, map(MINDSPORE.tensor, tensors.values()), strict=True)), keywords))
     arguments[5] = "BNSD"
-    with pytest.raises(ValueError, match=f"For {OP}, layout should be one of BSND, TND, but got BNSD"):
+    with pytest.raises(ValueError, match=f"For {OP}, layout should be one of 'BSND', 'TND', but got 'BNSD'"):
         kernel(*arguments)
     arguments[5] = "BSND"
     assert kernel(*arguments)[0].shape == (2, 1, 3)  # nothing is left of it
