@@ -131,7 +131,10 @@ def _raise_first_failure(processes: list[subprocess.Popen[bytes]], folder: str) 
     reported = sorted((path for path in failures if path.exists()), key=lambda path: path.stat().st_mtime_ns)
     if reported:
         rank = int(reported[0].name.partition(".")[0])
-        raise RankError(f"rank {rank} of {len(processes)} has failed:\n{reported[0].read_text()}")
+        crashed = [each for each, process in enumerate(processes) if process.returncode and not failures[each].exists()]
+        silent = "".join(f"\nrank {each} has ended with exit code {processes[each].returncode}" for each in crashed)
+        shown = f"{silent}\n{_outputs(folder, processes)}" if crashed else ""
+        raise RankError(f"rank {rank} of {len(processes)} has failed:\n{reported[0].read_text()}{shown}")
     for rank, process in enumerate(processes):
         if process.returncode:
             outputs = _outputs(folder, processes)
