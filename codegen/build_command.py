@@ -12,6 +12,9 @@ import click
 
 from .folder_lock import OutputError
 
+ALIASES = {"torch": "host", "numpy": "host"}
+"""One module is for both."""
+
 
 def build(platforms: tuple[str, ...], backend: str, again: bool) -> None:
     """Compile what the installed operator libraries have for each of the platforms, and say where it lies.
@@ -26,8 +29,12 @@ def build(platforms: tuple[str, ...], backend: str, again: bool) -> None:
     from hyper_parallel.native.translation_unit import units
 
     flavours: dict[str, Flavour] = {"host": HostFlavour(), "mindspore": MindSporeFlavour(backend)}
-    for name in platforms or installed():
-        for unit in units():
+    try:
+        found_units = units()
+    except KernelBuildError as error:
+        raise OutputError(str(error)) from None
+    for name in dict.fromkeys(ALIASES.get(platform, platform) for platform in platforms or installed()):
+        for unit in found_units:
             started = time.monotonic()
             try:
                 native = native_library(unit, flavours[name])

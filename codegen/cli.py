@@ -222,8 +222,8 @@ def list_operators(specs: tuple[Path, ...]) -> None:
     "--platform",
     "platforms",
     multiple=True,
-    type=click.Choice(["host", "mindspore"]),
-    help="host is for torch and NumPy; may be repeated. Everything that is installed without.",
+    type=click.Choice(["host", "torch", "numpy", "mindspore"]),
+    help="torch and numpy share one module, host; may be repeated. Everything that is installed without.",
 )
 @click.option(
     "--backend",

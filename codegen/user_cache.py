@@ -30,6 +30,15 @@ def make(folder: Path) -> None:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
+def is_open(folder: Path) -> bool:
+    """Whether others may put another folder in the place of one in it."""
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return False
+    return bool(mode & 0o022) and not mode & stat.S_ISVTX
+
+
 def is_ours(folder: Path) -> bool:
     """Whether nobody else can have put anything there: what lies in it becomes code."""
     try:

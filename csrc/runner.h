@@ -157,10 +157,38 @@ class OperatorRunner : public ms::pynative::PyboostRunner {
 
 #else
 
-// The host kernel of that name, to be bound to arguments.
-#define HP_CPU_KERNEL(function) (&function)
+// The host kernel of that name, to be bound to arguments. A parameter of another type would be taken with what C++
+// converts it to: an integer of a double, say.
+#define HP_CPU_KERNEL(function)                                                                                        \
+  [](const auto&... arguments) {                                                                                       \
+    static_assert(                                                                                                     \
+      ::hyper_parallel::detail::Takes<decltype(&function), std::decay_t<decltype(arguments)>...>::value,               \
+      #function " should take the arguments of the kernel call in their order, each by its own type (docs/kernels.md)" \
+    );                                                                                                                 \
+    function(arguments...);                                                                                            \
+  }
 
 namespace detail {
+
+// A parameter is for an argument of its own type, or for one that may be missing.
+template <typename Parameter, typename Argument>
+inline constexpr bool kIsFor =
+  std::is_same_v<std::decay_t<Parameter>, Argument> || std::is_same_v<std::decay_t<Parameter>, std::optional<Argument>>;
+
+template <typename Kernel, typename... Arguments>
+struct Takes : std::false_type {};
+
+template <typename... Parameters, typename... Arguments>
+struct Takes<void (*)(Parameters...), Arguments...> {
+  static constexpr bool Each() {
+    if constexpr (sizeof...(Parameters) == sizeof...(Arguments)) {
+      return (kIsFor<Parameters, Arguments> && ...);
+    } else {
+      return false;
+    }
+  }
+  static constexpr bool value = Each();
+};
 
 inline cpu::DType HostDType(ms::TypeId type) {
   switch (type) {

@@ -67,7 +67,7 @@ inline InstructionSet BestInstructionSet() {
 inline InstructionSet InstructionSetOfEnvironment() {
   const InstructionSet best = BestInstructionSet();
   const char* text = std::getenv("HYPER_PARALLEL_CPU_INSTRUCTIONS");
-  if (text == nullptr) {
+  if (text == nullptr || *text == '\0') {
     return best;
   }
   const std::string name = text;

@@ -37,7 +37,7 @@ inline int CheckedThreads(const std::string& text) {
 
 inline int ThreadsOfEnvironment() {
   const char* text = std::getenv("HYPER_PARALLEL_CPU_THREADS");
-  return text == nullptr ? 1 : CheckedThreads(text);
+  return text == nullptr || *text == '\0' ? 1 : CheckedThreads(text);
 }
 
 inline std::atomic<int>& ThreadsSetting() {

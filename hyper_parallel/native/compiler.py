@@ -8,6 +8,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -29,20 +30,31 @@ ERRORS = (re.compile(r"\berror:"), re.compile(r"undefined reference|cannot find 
 """What an error looks like; those of the compiler before those of the linker and the system."""
 
 
-def compiler() -> str | None:
-    """The path of the C++ compiler: `$CXX`, else g++; None if there is none."""
-    return shutil.which(os.environ.get("CXX", "").strip() or "g++")
+def words_of(variable: str) -> list[str]:
+    """An environment variable as a shell would split it. EnvironmentFault if its quotes do not match."""
+    try:
+        return shlex.split(os.environ.get(variable, ""))
+    except ValueError as error:
+        raise EnvironmentFault(f"{variable} should be words, as in a shell: {error}") from None
+
+
+def compiler() -> tuple[str, ...] | None:
+    """The C++ compiler and its first arguments: `$CXX`, such as "ccache g++", else g++; None if there is none."""
+    program, *arguments = words_of("CXX") or ["g++"]
+    path = shutil.which(program)
+    return (path, *arguments) if path else None
 
 
 @functools.cache
-def compiler_identity(path: str) -> str:
+def compiler_identity(command: tuple[str, ...]) -> str:
     """A short hash by which a compiler and its version are told from others."""
     try:
-        version = subprocess.run([path, "--version"], capture_output=True, check=True, timeout=60).stdout
+        version = subprocess.run([*command, "--version"], capture_output=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
         reason = str(error).rstrip(".")
-        raise EnvironmentFault(f"the C++ compiler {path} does not run ({reason}); {REFERENCE_INSTEAD}") from None
-    return hashlib.sha256(version + os.fsencode(os.path.realpath(path))).hexdigest()[:12]
+        raise EnvironmentFault(f"the C++ compiler {command[0]} does not run ({reason}); {REFERENCE_INSTEAD}") from None
+    names = [os.path.realpath(command[0]), *command[1:]]
+    return hashlib.sha256(version + os.fsencode("\0".join(names))).hexdigest()[:12]
 
 
 def search_path() -> str:
@@ -50,8 +62,8 @@ def search_path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
 
 
-def needed_compiler() -> str:
-    """The compiler's path. EnvironmentFault if there is none."""
+def needed_compiler() -> tuple[str, ...]:
+    """The compiler. EnvironmentFault if there is none."""
     found = compiler()
     if found is None:
         wanted = os.environ.get("CXX", "").strip()
@@ -63,8 +75,8 @@ def needed_compiler() -> str:
     return found
 
 
-def run_build(command: Sequence[str], what: str, log: Path) -> None:
-    """Run a compiler to its end, and say how long it has been at it.
+def run_build(command: Sequence[str], what: str, expected: str, log: Path) -> None:
+    """Run a compiler to its end, and say how long it has been at it; `expected` is about how long that takes.
 
     Raises:
         KernelBuildError: If it fails, with its first error and where its log is, or takes longer than half an hour.
@@ -74,7 +86,7 @@ def run_build(command: Sequence[str], what: str, log: Path) -> None:
         with log.open("wb") as output:
             process = _started(command, output)
             try:
-                _wait(process, what, started + MOST_SECONDS)
+                _wait(process, what, expected, started + MOST_SECONDS)
             finally:
                 _end(process)
     except OSError as error:
@@ -96,10 +108,10 @@ def _started(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[byte
     )
 
 
-def _wait(process: subprocess.Popen[bytes], what: str, deadline: float) -> None:
+def _wait(process: subprocess.Popen[bytes], what: str, expected: str, deadline: float) -> None:
     progress = Progress()
     if not progress.is_shown and sys.stderr is not None:
-        print(f"hyper_parallel: {what}; this takes about a minute, once", file=sys.stderr, flush=True)
+        print(f"hyper_parallel: {what}; this takes about {expected}, once", file=sys.stderr, flush=True)
     started = time.monotonic()
     try:
         while process.poll() is None:

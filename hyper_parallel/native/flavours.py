@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shlex
 import shutil
@@ -17,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
-from hyper_parallel.native.compiler import needed_compiler, search_path
+from hyper_parallel.native.compiler import needed_compiler, search_path, words_of
 from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault
 from hyper_parallel.native.translation_unit import shared_sources
 
@@ -31,13 +30,15 @@ OWN_NAMESPACE = "-Dhyper_parallel=hyper_parallel_"
 
 def user_flags() -> tuple[str, ...]:
     """More flags for the compiler, from the environment."""
-    return tuple(shlex.split(os.environ.get(FLAGS_VARIABLE, "")))
+    return tuple(words_of(FLAGS_VARIABLE))
 
 
 class Flavour(ABC):
     """One way to compile a translation unit."""
 
     name: ClassVar[str]
+    duration: ClassVar[str]
+    """About how long it takes to compile all operators."""
 
     @property
     def is_host(self) -> bool:
@@ -62,6 +63,7 @@ class HostFlavour(Flavour):
     """A module for NumPy arrays, and for torch tensors on the host."""
 
     name: ClassVar[str] = "host"
+    duration: ClassVar[str] = "half a minute"
 
     def fingerprint(self) -> tuple[str, ...]:
         return (
@@ -82,7 +84,7 @@ class HostFlavour(Flavour):
             ) from None
         headers = [shared_sources() / "csrc" / "host", *includes, Path(pybind11.get_include())]
         return [
-            needed_compiler(),
+            *needed_compiler(),
             "-std=c++17",
             "-fPIC",
             "-shared",
@@ -106,6 +108,7 @@ class MindSporeFlavour(Flavour):
 
     backend: str = "CPU"
     name: ClassVar[str] = "mindspore"
+    duration: ClassVar[str] = "a minute"
 
     @property
     def is_host(self) -> bool:

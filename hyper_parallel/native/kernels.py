@@ -7,12 +7,14 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from hyper_parallel import library
-from hyper_parallel.native.errors import REFERENCE_INSTEAD, KernelBuildError
+from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault, KernelBuildError
 from hyper_parallel.native.flavours import Flavour
 from hyper_parallel.native.library_cache import NativeLibrary, native_library
 from hyper_parallel.native.translation_unit import unit_of
@@ -62,12 +64,25 @@ def _loaded(native: NativeLibrary) -> ModuleType:
             return _imported(native.module, str(found))
         except ImportError as error:  # made on another machine, or for another build of the framework
             print(f"hyper_parallel: compiled again, since it cannot be loaded: {error}", file=sys.stderr, flush=True)
-    path = native.build(again=True)
+    path = _built(native)
     try:
         return _imported(native.module, str(path))
     except ImportError as error:
         message = f"the kernels have been compiled but cannot be loaded: {error}; {REFERENCE_INSTEAD}"
         raise KernelBuildError(message) from error
+
+
+def _built(native: NativeLibrary) -> Path:
+    started = time.monotonic()
+    try:
+        path = native.build(again=True)
+    except EnvironmentFault:
+        others = native.find_of_others()  # from an image, say, whose compiler was another one
+        if others is None:
+            raise
+        return others
+    print(f"hyper_parallel: compiled in {time.monotonic() - started:.0f} s: {path}", file=sys.stderr, flush=True)
+    return path
 
 
 def _imported(name: str, path: str) -> ModuleType:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import filelock
 
-from hpgen.user_cache import VARIABLE, default_folder, is_ours
+from hpgen.user_cache import VARIABLE, default_folder, is_open, is_ours
 from hyper_parallel.native.compiler import compiler, compiler_identity, needed_compiler, run_build
 from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault, KernelBuildError
 from hyper_parallel.native.flavours import Flavour
@@ -59,8 +59,17 @@ class NativeLibrary:
     def find(self) -> Path | None:
         """The compiled library of this machine's compiler, or without a compiler any; None if there is none."""
         found = compiler()
-        wanted = [self.folder / compiler_identity(found)] if found else self._by_others()
-        return next((folder / f"{self.module}.so" for folder in wanted if self._is_whole(folder)), None)
+        if not found:
+            return self.find_of_others()
+        return self._library_in(self.folder / compiler_identity(found))
+
+    def find_of_others(self) -> Path | None:
+        """The library as any compiler has made it, the newest first: for a machine that cannot compile."""
+        if not self.folder.is_dir():
+            return None
+        folders = [path for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith((FAILED, WORK))]
+        folders.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        return next((path for folder in folders if (path := self._library_in(folder))), None)
 
     def build(self, again: bool = False) -> Path:
         """Compile the library unless it is there; with `again` also if it is.
@@ -82,6 +91,7 @@ class NativeLibrary:
                 self._compile(work)
                 shutil.rmtree(target, ignore_errors=True)
                 work.rename(target)
+                shutil.rmtree(self.folder / FAILED, ignore_errors=True)
             except KernelBuildError as error:
                 raise self._kept(work, error) from None
             finally:
@@ -93,7 +103,8 @@ class NativeLibrary:
         source.write_text(self.unit.text, encoding="utf-8")
         operators = len(self.unit.sources)
         what = f"compiling the kernels of {operators} operator{'s' if operators != 1 else ''} for {self.flavour.name}"
-        run_build(self.flavour.command(source, self.unit.includes, self.module), what, work / LOG)
+        command = self.flavour.command(source, self.unit.includes, self.module)
+        run_build(command, what, self.flavour.duration, work / LOG)
         built = work / f"{self.module}.so"
         if not built.is_file():
             raise KernelBuildError(f"the compiler has left no {built.name}")
@@ -103,20 +114,15 @@ class NativeLibrary:
             if path.name not in (built.name, INDEX, LOG):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def _is_whole(self, folder: Path) -> bool:
-        """Whether the library in a folder is the one that was put there."""
+    def _library_in(self, folder: Path) -> Path | None:
+        """The library in a folder, if it is the one that was put there."""
+        path = folder / f"{self.module}.so"
         try:
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-            data = (folder / f"{self.module}.so").read_bytes()
+            data = path.read_bytes()
         except (OSError, ValueError):
-            return False
-        return bool(index == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()})
-
-    def _by_others(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        found = [path for path in self.folder.iterdir() if path.is_dir() and path.name != FAILED]
-        return sorted((path for path in found if not path.name.startswith(WORK)), key=lambda path: path.stat().st_mtime)
+            return None
+        return path if index == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} else None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -187,10 +193,10 @@ def native_folder() -> Path:
     if folder is None:
         raise EnvironmentFault(f"there is no home folder to keep compiled kernels in; set {VARIABLE} to a folder")
     native: Path = folder.absolute() / "native"
-    if not is_ours(native):
+    if not is_ours(native) or is_open(native.parent):
         raise EnvironmentFault(
-            f"{native} is no folder, or others may write to it: what lies there is run; set {VARIABLE} to a folder of "
-            "your own"
+            f"{native} should be a folder, no link, and nobody else should be able to write to it or to the one around "
+            f"it: what lies there is run; set {VARIABLE} to a folder of your own"
         )
     return native
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hyper_parallel import library
 from hyper_parallel.folder_packages import folder_of_package
-from hyper_parallel.native.errors import EnvironmentFault
+from hyper_parallel.native.errors import EnvironmentFault, KernelBuildError
 from hyper_parallel.op_libraries import OperatorLibrary
 
 SUFFIXES = (".h", ".cc")
@@ -57,12 +57,24 @@ class TranslationUnit:
 
 
 def unit_of(of_library: OperatorLibrary) -> TranslationUnit:
-    """The translation unit of a library: its operators, its own `csrc/` beside the folder if it has one, and ours."""
+    """The translation unit of a library: its operators, its own `csrc/` beside the folder if it has one, and ours.
+
+    Raises:
+        KernelBuildError: If a header that a spec names is missing.
+    """
     found = library.catalogue().operators.values()
-    sources = tuple(path for entry in found if entry.library == of_library for path in entry.sources)
+    entries = [entry for entry in found if entry.library == of_library]
     folder = of_library.folder.resolve()
     own = [folder, *([folder.parent] if (folder.parent / "csrc").is_dir() else [])]
-    return TranslationUnit(of_library.title, sources, tuple(dict.fromkeys([*own, shared_sources()])))
+    includes = tuple(dict.fromkeys([*own, shared_sources()]))
+    for entry in entries:
+        for header in entry.cpu_headers:
+            if not any((place / "csrc" / "cpu" / header).is_file() for place in includes):
+                raise KernelBuildError(
+                    f"the spec of {entry.op} names the kernel's header {header!r} (kernel: cpu:), and there is no "
+                    f"{folder.parent / 'csrc' / 'cpu' / header}"
+                )
+    return TranslationUnit(of_library.title, tuple(path for entry in entries for path in entry.sources), includes)
 
 
 def units() -> list[TranslationUnit]:

@@ -34,6 +34,7 @@ class SmallFlavour(Flavour):
     before: str = "true"
     extra: str = ""
     name: ClassVar[str] = "small"
+    duration: ClassVar[str] = "a moment"
 
     @property
     def counter(self) -> Path:
@@ -50,7 +51,7 @@ class SmallFlavour(Flavour):
         code = source.with_name("small.c")
         code.write_text(MODULE + self.extra)
         compile_it = [
-            needed_compiler(),
+            *needed_compiler(),
             *("-x", "c", "-shared", "-fPIC", f"-DNAME={module}", f"-I{sysconfig.get_paths()['include']}", str(code)),
             *("-o", str(source.with_name(f"{module}.so"))),
         ]

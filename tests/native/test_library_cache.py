@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hyper_parallel.native import compiler as compiler_module
-from hyper_parallel.native import kernels
+from hyper_parallel.native import kernels, library_cache
 from hyper_parallel.native.errors import EnvironmentFault, KernelBuildError
 from hyper_parallel.native.library_cache import INDEX, WORK, NativeLibrary
 from tests.compiler import needs_compiler
@@ -226,7 +226,7 @@ def test_a_new_library_that_does_not_load_is_an_error(folder: Path) -> None:
 def test_a_cache_that_cannot_be_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HPGEN_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    with pytest.raises(EnvironmentFault, match=r"cannot be kept|is no folder") as raised:
+    with pytest.raises(EnvironmentFault, match=r"cannot be kept|should be a folder") as raised:
         small_library(folder).build()
     assert "HPGEN_CACHE_DIR" in str(raised.value)
 
@@ -235,7 +235,7 @@ def test_a_cache_that_others_may_write_is_refused(folder: Path, tmp_path: Path) 
     shared = tmp_path / "cache" / "native"
     shared.mkdir(parents=True)
     shared.chmod(0o777)
-    with pytest.raises(EnvironmentFault, match="others may write to it"):
+    with pytest.raises(EnvironmentFault, match="nobody else should be able to write to it"):
         small_library(folder)
 
 
@@ -261,3 +261,63 @@ def _replace(native: NativeLibrary, data: bytes) -> None:
     os.utime(path, (1, 1))
     index = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     path.with_name(INDEX).write_text(json.dumps(index))
+
+
+def test_a_compiler_with_arguments(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = small_library(folder).build()
+    monkeypatch.setenv("CXX", "env 'g++'")
+    native = small_library(folder)
+    assert native.find() is None
+    assert native.build() != plain
+    assert answer(native) == 42
+
+
+def test_quotes_that_do_not_match(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "g++ '-Wall")
+    with pytest.raises(EnvironmentFault, match="CXX should be words, as in a shell: No closing quotation"):
+        small_library(folder).build()
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false", "other"])
+def test_a_machine_that_cannot_compile_takes_what_is_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    """As from an image that was built elsewhere: the cache may not be written, and the compiler is another one."""
+    path = small_library(folder).build()
+    other = tmp_path / "other"
+    other.write_text('#!/bin/sh\nexec g++ "$@"\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("CXX", str(other) if compiler == "other" else compiler)
+    native = small_library(folder)
+
+    def refuse(*_arguments: object, **_keywords: object) -> None:
+        raise OSError(30, "Read-only file system", str(native.folder / ".lock"))
+
+    monkeypatch.setattr(library_cache.filelock, "FileLock", refuse)
+    if compiler == "false":
+        with pytest.raises(EnvironmentFault):  # asked for by name, it should run
+            native.find()
+        return
+    assert answer(native) == 42
+    assert (native.find() or native.find_of_others()) == path
+    assert native.flavour.builds == 1
+
+
+def test_a_folder_around_the_cache_that_others_may_write_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(EnvironmentFault, match="or to the one around it"):
+        small_library(folder)
+    (tmp_path / "cache").chmod(0o1777)  # as /tmp: what is there stays its owner's
+    assert small_library(folder).build()
+
+
+def test_what_failed_is_forgotten_once_it_compiles(folder: Path, tmp_path: Path) -> None:
+    switch = tmp_path / "switch"
+    native = small_library(folder, f"test -e {switch} || exit 1")
+    with pytest.raises(KernelBuildError):
+        native.build()
+    assert (native.folder / "failed").exists()
+    switch.touch()
+    native.build()
+    assert not (native.folder / "failed").exists()
