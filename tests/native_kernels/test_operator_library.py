@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from hyper_parallel.native.flavours import HostFlavour
+from hyper_parallel.native.translation_unit import shared_sources
 from tests.operator_library import ON_NUMPY, ON_TORCH, OP, WITHOUT_REFERENCES, install, rename, run_with
 
 NATIVE = {"HYPER_PARALLEL_KERNELS": "native"}
@@ -100,10 +103,7 @@ print("apart")
     assert run_with(tmp_path, script=script, **NATIVE) == "apart\n"
 
 
-def test_a_header_that_is_missing(tmp_path: Path) -> None:
-    package = install(tmp_path)
-    (package / HEADER).unlink()
-    script = f"""
+CALL = f"""
 import numpy as np
 from hyper_parallel import custom_ops
 from hyper_parallel.native.errors import KernelBuildError
@@ -112,9 +112,56 @@ try:
 except KernelBuildError as error:
     print(error)
 """
-    said = run_with(tmp_path, script=script, HPGEN_CACHE_DIR=tmp_path / "cache", **NATIVE)
+
+
+def test_a_header_that_is_missing(tmp_path: Path) -> None:
+    package = install(tmp_path)
+    (package / HEADER).unlink()
+    said = run_with(tmp_path, script=CALL, HPGEN_CACHE_DIR=tmp_path / "cache", **NATIVE)
+    assert said == (
+        f"the spec of {OP} names the kernel's header 'gated_add.h' (kernel: cpu:), and there is no {package / HEADER}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "const TensorView&, double, const TensorView&, const TensorView&",
+        "const TensorView&, const TensorView&, const TensorView&",
+        "TensorView*, const TensorView&, const TensorView&, const TensorView&",
+    ],
+    ids=["type", "count", "pointer"],
+)
+def test_a_kernel_that_takes_other_arguments(tmp_path: Path, parameters: str) -> None:
+    header = install(tmp_path) / HEADER
+    text = header.read_text()
+    first = text.index(f"inline void {OP}(")
+    last = text.index("\n}\n", first) + len("\n}\n")
+    header.write_text(f"{text[:first]}inline void {OP}({parameters}) {{}}\n{text[last:]}")
+    said = run_with(tmp_path, script=CALL, HPGEN_CACHE_DIR=tmp_path / "cache", **NATIVE)
+    assert f"cpu::{OP} should take the arguments of the kernel call in their order, each by its own type" in said
+
+
+def test_a_number_is_not_taken_as_another_one(tmp_path: Path) -> None:
+    """C++ would make an integer of a double without a word."""
+    source = tmp_path / "number.cc"
+    source.write_text(
+        '#include "csrc/runner.h"\n'
+        "inline void f(int64_t) {}\n"
+        "void g() { HP_CPU_KERNEL(f)(int64_t{1}); }\n"
+        "#ifdef WRONG\nvoid h() { HP_CPU_KERNEL(f)(0.9); }\n#endif\n"
+    )
+    command = HostFlavour().command(source, (shared_sources(),), "number")
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    refused = subprocess.run([*command, "-DWRONG"], check=False, capture_output=True, text=True)
+    assert "f should take the arguments of the kernel call in their order, each by its own type" in refused.stderr
+
+
+def test_a_kernel_by_another_name(tmp_path: Path) -> None:
+    header = install(tmp_path) / HEADER
+    header.write_text(header.read_text().replace(f"inline void {OP}(", "inline void gated_add("))
+    said = run_with(tmp_path, script=CALL, HPGEN_CACHE_DIR=tmp_path / "cache", **NATIVE)
     first, second, *_ = said.splitlines()
     assert first == "The operator library 'acme' (acme-ops 1.0.0) could not be compiled for host:"
-    assert second.startswith(str(package / "generated" / OP / f"{OP}.cc"))
-    assert second.endswith("fatal error: csrc/cpu/gated_add.h: No such file or directory")
+    assert f"'{OP}' is not a member of 'hyper_parallel::cpu'" in second
     assert "The whole log: " in said
