@@ -26,8 +26,9 @@ def probabilities(
     scores: NDArray[Any], row_max: NDArray[Any], row_sum: NDArray[Any], mask: NDArray[np.bool_]
 ) -> NDArray[Any]:
     """The softmax ``[.., q, k]`` rebuilt from its statistics ``[.., q]``: 0 where ``mask`` is False."""
+    # A sum that is NaN gives NaN; one of 0, of a row without keys, gives 0.
     # The mask comes before the exponential: a key that does not count may lie far above the maximum and overflow.
     shifted = np.where(mask, scores - row_max[..., np.newaxis], -np.inf)
     row_sum = row_sum[..., np.newaxis]
-    result: NDArray[Any] = np.divide(np.exp(shifted), row_sum, out=np.zeros_like(shifted), where=row_sum > 0)
+    result: NDArray[Any] = np.divide(np.exp(shifted), row_sum, out=np.zeros_like(shifted), where=row_sum != 0)
     return result
