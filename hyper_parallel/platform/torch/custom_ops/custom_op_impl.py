@@ -21,7 +21,10 @@ def to_array(value: Any) -> Any:
     """A tensor as an array on the host, sharing its memory where it can; anything else as it is."""
     if not isinstance(value, torch.Tensor):
         return value
-    host = value.detach().cpu()
+    if value.layout is not torch.strided or value.is_meta or value.is_nested:
+        kind = "meta" if value.is_meta else "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+        raise TypeError(f"kernels take dense tensors in memory, but got a {kind} tensor")
+    host = value.detach().resolve_neg().cpu()
     if host.dtype is torch.bfloat16:  # NumPy has no bfloat16 of its own: same bits, another name
         return host.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     return host.numpy()
