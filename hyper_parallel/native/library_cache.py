@@ -24,8 +24,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-
 from hpgen.user_cache import VARIABLE, default_folder, is_open, is_ours
 from hyper_parallel.native.compiler import compiler, compiler_identity, needed_compiler, run_build
 from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault, KernelBuildError
@@ -127,6 +125,8 @@ class NativeLibrary:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the folder. The system frees the lock when its holder ends, however it ends."""
+        import filelock  # only by who builds: it takes longer to import than a library to load
+
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = filelock.FileLock(self.folder / ".lock")

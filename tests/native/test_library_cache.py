@@ -12,10 +12,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import filelock
 import pytest
 
 from hyper_parallel.native import compiler as compiler_module
-from hyper_parallel.native import kernels, library_cache
+from hyper_parallel.native import kernels
 from hyper_parallel.native.errors import EnvironmentFault, KernelBuildError
 from hyper_parallel.native.library_cache import INDEX, WORK, NativeLibrary
 from tests.compiler import needs_compiler
@@ -293,7 +294,7 @@ def test_a_machine_that_cannot_compile_takes_what_is_there(
     def refuse(*_arguments: object, **_keywords: object) -> None:
         raise OSError(30, "Read-only file system", str(native.folder / ".lock"))
 
-    monkeypatch.setattr(library_cache.filelock, "FileLock", refuse)
+    monkeypatch.setattr(filelock, "FileLock", refuse)
     if compiler == "false":
         with pytest.raises(EnvironmentFault):  # asked for by name, it should run
             native.find()

@@ -153,3 +153,13 @@ def native_kernel_on_mindspore():
 
 def test_every_dtype_of_the_kernel_is_here():
     assert {np.dtype(ml_dtypes.bfloat16).name, "float16", "float32"} == set(DTYPES)
+
+
+def test_a_kernel_by_itself_has_no_silent_gradient():
+    """MindSpore would take the derivative of a custom operator as zero."""
+    tensors, _ = fixed("float32")
+    query, key, weights = map(MINDSPORE.tensor, tensors.values())
+    kernel = native_kernel_on_mindspore()
+    rest = (None, None, "BSND", 3, INT64_MAX, INT64_MAX)
+    with pytest.raises(RuntimeError, match=f"the kernel {OP} has no derivative by itself"):
+        ms.grad(lambda query: kernel(query, key, weights, *rest)[0].sum())(query)
