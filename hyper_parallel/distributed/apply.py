@@ -12,7 +12,8 @@ from hyper_parallel.core.dtensor.placement_map import check_mesh
 from hyper_parallel.distributed._builder.boundary import boundary_of, set_boundary
 from hyper_parallel.distributed._builder.contract import suggestion
 from hyper_parallel.distributed._builder.parameter_cuts import check_ties, check_values_of, cut, cut_parts
-from hyper_parallel.distributed._builder.plan import chosen_specs, planned
+from hyper_parallel.distributed._builder.plan import chosen_specs, globs_of, nearest_boundaries, planned
+from hyper_parallel.distributed._builder.undeclared_parts import warn_of_undeclared_parts
 from hyper_parallel.distributed.recipe_spec import ModuleShardingSpec
 from hyper_parallel.platform import get_platform
 
@@ -56,17 +57,20 @@ def apply_sharding(
     check_mesh(mesh)
     mesh.check_current_rank()
     if mode not in MODES:
-        raise ValueError(f"mode should be 'production' or 'validate', but got {mode!r}; {suggestion(str(mode), MODES)}")
+        meant = suggestion(str(mode), MODES, most=1)
+        raise ValueError(f"mode should be 'production' or 'validate', but got {mode!r}; {meant}")
     tree = modules.named_modules(module)
     for name, below in tree.items():
         if boundary_of(below) is not None:
             raise ValueError(
                 f"module {name!r} has a boundary already; declare all boundaries of a tree in one plan, once"
             )
-    boundaries = planned(tree, mesh, chosen_specs(tree, plan_overrides), validate=mode == "validate")
+    specs = chosen_specs(tree, plan_overrides)
+    boundaries = planned(tree, mesh, specs, globs_of(tree, plan_overrides), validate=mode == "validate")
     check_ties(tree, boundaries)
     if mode == "validate":
         check_values_of(boundaries)
+        warn_of_undeclared_parts(boundaries, specs, nearest_boundaries(tree, specs))
     cut(cut_parts(boundaries))
     for boundary in boundaries:
         set_boundary(boundary)

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from hyper_parallel.core.dtensor.placement_types import Partial, Placement
 
@@ -45,6 +47,28 @@ class PlacementMismatchError(ValueError):
         return f"{text} {self.advice}" if self.advice else text
 
 
+SpecType = TypeVar("SpecType")
+
+
+def _suggests_fields(cls: type[SpecType]) -> type[SpecType]:
+    """Have a dataclass name the field that an unknown keyword was meant to be."""
+    init = cls.__init__
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        for name in kwargs:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(repr, known))}"
+                raise TypeError(f"{cls.__name__} has no field {name!r}: {meant}")
+        init(self, *args, **kwargs)
+
+    cls.__init__ = checked  # type: ignore[method-assign]
+    return cls
+
+
+@_suggests_fields
 @dataclass(frozen=True)
 class ModuleShardingSpec:
     """The boundary of one module. Every contract maps a name to ``{mesh axis: placement}``; None is no contract.
@@ -64,7 +88,7 @@ class ModuleShardingSpec:
         params_grad: the same for parameters.
 
     Raises:
-        TypeError: something that is not such a mapping.
+        TypeError: something that is not such a mapping, or no field.
         ValueError: an in_dst without in_src (or out_dst without out_src), Partial parameters, another gradient
             placement than Replicate and Partial("sum").
     """

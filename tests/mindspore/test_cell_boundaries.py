@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 
 import mindspore as ms
 import numpy as np
@@ -121,6 +122,16 @@ def check_wrong_declarations(mesh):
     found = mismatch(lambda: apply_sharding(cell, mesh, {"attn": right}, mode="validate"))
     assert found == ("attn", "params", "temperature", (Replicate(),), differ)
     assert cell.attn.q_proj.weight.shape == (HIDDEN, HIDDEN)
+    forgotten = {name: cut for name, cut in right.params.items() if name != "q_proj.bias"}
+    message = (
+        r"(?s)'attn', the forward has failed, where .* cut: q_proj.weight \(8, 16\), .*; not cut: .*q_proj.bias \(16,\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        attention(replace(right, params=forgotten))(hidden)
+    with pytest.raises(RuntimeError, match=r"'attn', region_dispatch=True .*Give region_dispatch=False"):
+        attention(replace(right, region_dispatch=True))(hidden)
+    with pytest.warns(RuntimeWarning, match="'attn', parameters are cut .* no in_src and no out_src"):
+        attention(ModuleShardingSpec(params=right.params, region_dispatch=False))
     module = apply_sharding(Block(), mesh, block_plan("tp", ()), mode="validate")
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)

@@ -129,6 +129,15 @@ def spec(**fields):
             r"in_src declares 'scal', which is no parameter of its forward: did you mean 'scale'\?",
         ),
         (
+            {"layers.0.moe*": spec(params={"experts.up": {"tp": Shard(0)}})},
+            r"module 'layers.0.moe', params names 'experts.up', .*The glob 'layers.0.moe\*' matches 'layers.0.moe', "
+            r"'layers.0.moe.router', 'layers.0.moe.gate', 'layers.0.moe.experts' \(\* matches dots too\): narrow it",
+        ),
+        (
+            {"*": spec(params={"layers.1.norm.weight": {"tp": Shard(0)}})},
+            r"The glob '\*' matches 'layers', .* and \d+ more \(",
+        ),
+        (
             {"layers.0.moe.gate": spec(in_src={"x": {}}), "layers.0.moe.gat": SPEC},
             "'layers.0.moe.gat', which matches no module",
         ),
@@ -164,7 +173,7 @@ def test_arguments_of_other_kinds():
     with pytest.raises(TypeError, match=r"but has 'gate': \{'in_src': 1\}"):
         apply_sharding(Moe(), mesh, {"gate": {"in_src": 1}})
     with pytest.raises(
-        ValueError, match="mode should be 'production' or 'validate', but got 'validation'; did you mean"
+        ValueError, match=r"mode should be 'production' or 'validate', but got 'validation'; did you mean 'validate'\?$"
     ):
         apply_sharding(Moe(), mesh, {}, mode="validation")
 
@@ -196,6 +205,12 @@ def test_a_tree_has_one_plan():
         ({"in_src": {0: {}}}, TypeError, "in_src should map names to {mesh axis: placement}, but has the key 0"),
         ({"in_src": {"x": (Shard(0),)}}, TypeError, "in_src: 'x' should be {mesh axis: placement}, such as"),
         ({"in_src": {"x": {"tp": 0}}}, TypeError, "in_src: 'x' should be {mesh axis: placement}, such as"),
+        ({"in_srcs": {}}, TypeError, r"ModuleShardingSpec has no field 'in_srcs': did you mean 'in_src'\?"),
+        (
+            {"mesh": {}},
+            TypeError,
+            "ModuleShardingSpec has no field 'mesh': there are 'params', 'region_dispatch', 'in_",
+        ),
         ({"region_dispatch": None}, TypeError, "region_dispatch should be True or False, but got None"),
     ],
 )
@@ -274,7 +289,7 @@ def test_inputs_are_found_by_name():
     a, b, c = torch.ones(1), torch.ones(2), torch.ones(3)
     assert module(a, b, 5, z=c, w=6) == (a, b, (5,), c, {"w": 6})
     assert module(y=b, x=a) == (a, b, (), None, {})
-    with pytest.raises(TypeError, match=r"input 'y' is declared, so it should be a tensor, but got builtins\.int"):
+    with pytest.raises(TypeError, match=r"input 'y' is declared, so it should be a tensor, but got int$"):
         module(a, 4)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
         module()
@@ -345,9 +360,7 @@ def test_several_outputs_go_by_the_order_of_the_keys():
     ):
         with pytest.raises(ValueError, match=message):
             run(result)
-    with pytest.raises(
-        TypeError, match=r"output 'second' is declared, so it should be a tensor, but got builtins\.int"
-    ):
+    with pytest.raises(TypeError, match=r"output 'second' is declared, so it should be a tensor, but got int$"):
         run(lambda x: (x, 1))
 
 

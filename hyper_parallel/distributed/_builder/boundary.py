@@ -14,6 +14,7 @@ from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.distributed._builder.contract import Transition, check_local
+from hyper_parallel.distributed._builder.forward_errors import explained
 from hyper_parallel.distributed._builder.gradient_flow import Axes, Edge
 from hyper_parallel.distributed._builder.gradient_sums import (
     sum_gradient_of,
@@ -115,8 +116,14 @@ class Boundary:
             else:
                 positional[place] = value
         dispatched = self.validate and self.dispatch and bool(places)
-        with self._parameters_as_dtensors(dispatched):
-            result = self.forward(*positional, **keywords)
+        try:
+            with self._parameters_as_dtensors(dispatched):
+                result = self.forward(*positional, **keywords)
+        except Exception as error:
+            told = explained(error, self.name, self.parameters, dispatched=dispatched)
+            if told is None:
+                raise
+            raise told from error
         if self.outputs is None:
             return result
         keeps = self.validate and (not self.takes_locals or any(isinstance(value, DTensor) for value in given))
@@ -143,7 +150,8 @@ class Boundary:
                 check_local(value, transition.where)
                 local = value
             if self.validate:
-                check_values(local, transition.way(local.ndim).source, self.name, "in_src", name)
+                source = transition.way(local.ndim).source
+                check_values(local, source, self.name, "in_src", name, suspect=not isinstance(value, DTensor))
             arrived.append(transition.run(with_shared_gradient(local, edge.shares)))
             # What nothing happens to stays the very tensor, which a forward may change in place.
             sums.append(edge.sums if edge.sums or arrived[-1] is not local else None)

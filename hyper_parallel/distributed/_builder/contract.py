@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
@@ -31,13 +31,19 @@ def on_mesh(mesh: DeviceMesh, placements: NamedPlacements, where: str) -> tuple[
     return tuple(found)
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known words as the end of a message, or all of them."""
+def suggestion(word: str, known: Iterable[str], most: int = 3) -> str:
+    """Return the nearest of the known words, ``most`` of them, as the end of a message; all if none is near."""
     words = sorted(known)
-    close = difflib.get_close_matches(word, words, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word, words, n=most, cutoff=0.5)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     return f"there are {', '.join(map(repr, words))}" if words else "there are none"
+
+
+def listed(words: Sequence[str], most: int = 8) -> str:
+    """Return the first words as a part of a message, and how many more there are; "none" if there are none."""
+    more = [f"and {len(words) - most} more"] if len(words) > most else []
+    return ", ".join([*words[:most], *more]) or "none"
 
 
 class Way(NamedTuple):
@@ -92,5 +98,7 @@ class Transition:
 def check_local(value: Any, where: str) -> None:
     """Raise TypeError if a value under a contract is no plain tensor of the framework."""
     if not get_platform().is_tensor(value):
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        kind = type(value).__qualname__
+        if type(value).__module__ != "builtins":
+            kind = f"{type(value).__module__}.{kind}"
         raise TypeError(f"{where} is declared, so it should be a tensor, but got {kind}")

@@ -84,7 +84,8 @@ def local_region(
             keyword's value. Where the signature of ``func`` cannot be read, only keywords are known by name.
         out_placements: for one output its placements, as in ``(Partial(), Replicate())``; for several, which only a
             tuple is (also a named one, also one of length 1), an entry per output: placements, or None for what is no
-            tensor. Outputs that are DTensors already, or no tensors, stay as they are, whatever is in them.
+            tensor. Outputs that are DTensors already, or no tensors, stay as they are, whatever is in them: the tensors
+            in a dict or a list stay plain ones, also if placements are declared for it.
         redistribute_inputs: whether a listed input with other placements is redistributed first, on every rank of the
             mesh. Without it such an input is a ValueError, since the function would read another part than it expects.
 

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.distributed._builder.boundary import Boundary, RegionParameter, transitions
-from hyper_parallel.distributed._builder.contract import Transition, on_mesh, suggestion
+from hyper_parallel.distributed._builder.contract import Transition, listed, on_mesh, suggestion
 from hyper_parallel.distributed._builder.function_module import FunctionModule
 from hyper_parallel.distributed._builder.gradient_flow import Edge, Region, axes_that_cut, derive
 from hyper_parallel.distributed._builder.input_binding import InputBinding
@@ -33,20 +34,7 @@ def chosen_specs(tree: Tree, plan: Mapping[str, ModuleShardingSpec | None]) -> d
     for key, spec in plan.items():
         if not isinstance(key, str) or not (spec is None or isinstance(spec, ModuleShardingSpec)):
             raise TypeError(f"plan_overrides should map module names to ModuleShardingSpec, but has {key!r}: {spec!r}")
-    by_glob: dict[str, str] = {}
-    for key in plan:
-        if key in tree:
-            continue
-        matched = [name for name in tree if name and fnmatch.fnmatchcase(name, key)]
-        if not matched:
-            raise ValueError(f"plan_overrides has {key!r}, which matches no module: {suggestion(key, tree)}")
-        for name in matched:
-            other = by_glob.setdefault(name, key)
-            if name not in plan and plan[other] != plan[key]:
-                raise ValueError(
-                    f"plan_overrides has {other!r} and {key!r}, which both match the module {name!r} and differ; "
-                    f"declare {name!r} by its name"
-                )
+    by_glob = globs_of(tree, plan)
     found: dict[str, ModuleShardingSpec] = {}
     first_names: dict[int, str] = {}
     for name, module in tree.items():
@@ -59,47 +47,104 @@ def chosen_specs(tree: Tree, plan: Mapping[str, ModuleShardingSpec | None]) -> d
     return found
 
 
-def planned(tree: Tree, mesh: DeviceMesh, specs: Mapping[str, ModuleShardingSpec], *, validate: bool) -> list[Boundary]:
+def globs_of(tree: Tree, plan: Mapping[str, ModuleShardingSpec | None]) -> dict[str, str]:
+    """Return the glob that matches a module, for every module that is not in the plan by its name.
+
+    Raises:
+        ValueError: a key that matches nothing, or two that differ about one module.
+    """
+    by_glob: dict[str, str] = {}
+    for key in plan:
+        if key in tree:
+            continue
+        matched = [name for name in tree if name and fnmatch.fnmatchcase(name, key)]
+        if not matched:
+            raise ValueError(f"plan_overrides has {key!r}, which matches no module: {suggestion(key, tree)}")
+        for name in matched:
+            if name in plan:
+                continue
+            other = by_glob.setdefault(name, key)
+            if plan[other] != plan[key]:
+                raise ValueError(
+                    f"plan_overrides has {other!r} and {key!r}, which both match the module {name!r} and differ; "
+                    f"declare {name!r} by its name"
+                )
+    return by_glob
+
+
+def planned(
+    tree: Tree,
+    mesh: DeviceMesh,
+    specs: Mapping[str, ModuleShardingSpec],
+    globs: Mapping[str, str],
+    *,
+    validate: bool,
+) -> list[Boundary]:
     """Return the boundaries of a tree, outer ones first. Nothing is changed.
+
+    Args:
+        tree: all modules by name.
+        mesh: the mesh of the placements.
+        specs: the boundary of every module that has one.
+        globs: by which key of the plan a module has its boundary, where that is not its name.
+        validate: whether the boundaries keep DTensors and compare.
 
     Raises:
         ValueError: names, mesh axes or extents that do not fit.
     """
-    around = _nearest_boundaries(tree, specs)
+    around = nearest_boundaries(tree, specs)
     paths = _parameters_of_regions(tree, specs, around)
     regions: dict[str, Region] = {}
     boundaries: dict[str, Boundary] = {}
     outputs_of: dict[str, dict[str, Transition]] = {}
     for name, spec in specs.items():
-        parent = around[name]
-        inputs = transitions("input", name, mesh, declared(spec.in_src), declared(spec.in_dst))
-        outputs = outputs_of[name] = transitions("output", name, mesh, declared(spec.out_src), declared(spec.out_dst))
-        parameters = _region_parameters(f"For module {name!r}", mesh, spec, paths[name])
-        regions[name] = Region(
-            extents=mesh.mesh_shape,
-            inputs=inputs,
-            outputs=outputs,
-            parameters=[item.layout.placements for item in parameters],
-            declares=spec.in_src is not None or spec.out_src is not None,
-            parent=None if parent is None else regions[parent],
-        )
-        boundaries[name] = Boundary(
-            module=tree[name],
-            name=name,
-            mesh=mesh,
-            validate=validate,
-            dispatch=spec.region_dispatch,
-            takes_locals=parent is not None and not specs[parent].region_dispatch,
-            binding=InputBinding(f"For module {name!r}", _forward(tree[name]), inputs),
-            inputs={key: (item, Edge()) for key, item in inputs.items()},
-            outputs=None if spec.out_src is None else dict.fromkeys(spec.out_src),
-            parameters=parameters,
-            original=tree[name].__dict__.get(get_platform().modules.forward_name),
-        )
+        with _naming_the_glob(name, globs):
+            parent = around[name]
+            inputs = transitions("input", name, mesh, declared(spec.in_src), declared(spec.in_dst))
+            outputs = outputs_of[name] = transitions(
+                "output", name, mesh, declared(spec.out_src), declared(spec.out_dst)
+            )
+            parameters = _region_parameters(f"For module {name!r}", mesh, spec, paths[name])
+            regions[name] = Region(
+                extents=mesh.mesh_shape,
+                inputs=inputs,
+                outputs=outputs,
+                parameters=[item.layout.placements for item in parameters],
+                declares=spec.in_src is not None or spec.out_src is not None,
+                parent=None if parent is None else regions[parent],
+            )
+            boundaries[name] = Boundary(
+                module=tree[name],
+                name=name,
+                mesh=mesh,
+                validate=validate,
+                dispatch=spec.region_dispatch,
+                takes_locals=parent is not None and not specs[parent].region_dispatch,
+                binding=InputBinding(f"For module {name!r}", _forward(tree[name]), inputs),
+                inputs={key: (item, Edge()) for key, item in inputs.items()},
+                outputs=None if spec.out_src is None else dict.fromkeys(spec.out_src),
+                parameters=parameters,
+                original=tree[name].__dict__.get(get_platform().modules.forward_name),
+            )
     derive(list(regions.values()))
     for name, boundary in boundaries.items():
         _set_gradients(boundary, specs[name], regions[name], outputs_of[name])
     return list(boundaries.values())
+
+
+@contextmanager
+def _naming_the_glob(name: str, globs: Mapping[str, str]) -> Iterator[None]:
+    """Have an error about a module say by which glob it was matched, and what else was."""
+    try:
+        yield
+    except ValueError as error:
+        if name not in globs:
+            raise
+        matched = listed([repr(other) for other, key in globs.items() if key == globs[name]])
+        raise ValueError(
+            f"{error}. The glob {globs[name]!r} matches {matched} (* matches dots too): narrow "
+            "it, or give the others None by their names"
+        ) from error
 
 
 def _set_gradients(
@@ -130,7 +175,7 @@ def _forward(module: Any) -> Any:
     return getattr(module, get_platform().modules.forward_name)
 
 
-def _nearest_boundaries(tree: Tree, specs: Mapping[str, Any]) -> dict[str, str | None]:
+def nearest_boundaries(tree: Tree, specs: Mapping[str, Any]) -> dict[str, str | None]:
     """For every module the innermost boundary around it, by the name of the boundary.
 
     Raises:

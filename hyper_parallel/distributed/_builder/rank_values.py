@@ -17,7 +17,7 @@ from hyper_parallel.platform import get_platform
 
 MOST_DIMS = 15
 """As many extents are compared before values are."""
-SAME, DIFFERENT, ZERO = 0, 1, 2
+SAME, DIFFERENT, UNTOLD = 0, 1, 2
 
 
 def check_values(local: Any, layout: Layout, module: str, stage: str, name: str, *, suspect: bool = False) -> None:
@@ -46,9 +46,10 @@ def check_values(local: Any, layout: Layout, module: str, stage: str, name: str,
                 f"{axis_name!r} the same.",
             )
         if suspect and not placement.is_replicate() and verdicts == {SAME} and layout.mesh.mesh_shape[axis] > 1:
+            whole = "every rank passes the whole" if stage == "in_src" else "the forward has them whole"
             warnings.warn(
                 f"For module {module!r}, {stage} declares {placement} on {axis_name!r} for {name!r}, but all ranks "
-                f"along it hold the same values. If the forward has them whole, declare Replicate().",
+                f"along it hold the same values. That may be chance; if {whole}, declare Replicate().",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -78,8 +79,8 @@ def _verdict(like: DTensor, axis: int) -> int:
     parts = platform.modules.to_array(gathered_values).reshape(mesh.mesh_shape[axis], -1)
     if like.placements[axis].is_replicate():
         return SAME if all(_is_close(parts[0], part) for part in parts[1:]) else DIFFERENT
-    if not np.any(parts):
-        return ZERO  # tells nothing
+    if not np.any(parts) or (parts.dtype.kind not in "fc" and np.all(parts == parts.flat[0])):
+        return UNTOLD  # tells nothing, as a mask does that lets all through
     return SAME if all(np.array_equal(parts[0], part) for part in parts[1:]) else DIFFERENT
 
 
