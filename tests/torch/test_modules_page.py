@@ -6,11 +6,19 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
 from ranks import ROOT, run_gloo_ranks
 
 PAGE = (ROOT / "docs" / "modules.md").read_text()
+CODE = "\n".join(re.findall(r"^```python torch\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE))
+SHOWN = "".join(re.findall(r"^```text\n(For module .*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE))
 
 
 def printed_by(code: str) -> str:
@@ -21,6 +29,26 @@ def printed_by(code: str) -> str:
 
 
 def test_the_code_runs_and_prints_what_is_shown():
-    code = "\n".join(re.findall(r"^```python torch\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE))
-    shown = re.findall(r"^```text\n(For module .*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-    assert run_gloo_ranks(printed_by, 2, code) == ["".join(shown)] * 2
+    assert SHOWN.count("For module") == 2
+    assert run_gloo_ranks(printed_by, 2, CODE) == [SHOWN] * 2
+
+
+@pytest.mark.slow
+def test_the_command_runs_it(tmp_path: Path):
+    (line,) = re.findall(r"^```text\n(.* torchrun .*)\n^```", PAGE, flags=re.MULTILINE)
+    setting, command, *options = shlex.split(line)
+    assert (setting, command, options[-1]) == ("HYPER_PARALLEL_PLATFORM=torch", "torchrun", "feed.py")
+    (tmp_path / "feed.py").write_text(CODE)
+    result = subprocess.run(
+        # What the script torchrun does; standalone chooses a free port.
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", *options],
+        cwd=tmp_path,
+        env=os.environ | {"HYPER_PARALLEL_PLATFORM": "torch", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert sorted(lines) == sorted(2 * SHOWN.splitlines())

@@ -31,7 +31,7 @@ def explained(
     where = f"For module {module!r}"
     if dispatched and kind is not ValueError and "DTensor" in text:
         return kind(
-            f"{where}, region_dispatch=True runs its forward on DTensors: {text} "
+            f"{where}, region_dispatch=True runs its forward on DTensors: {text.rstrip('.')}. "
             "Give region_dispatch=False to run the forward on local tensors."
         )
     cut = [item for item in parameters if any(not placement.is_replicate() for placement in item.layout.placements)]
