@@ -38,7 +38,8 @@ def apply_sharding(
         plan_overrides: a boundary for each module name ("" is the root) or glob (``"layers.*.attn"``; ``*`` matches
             dots too, and never the root). An exact name goes before a glob; with None it has no boundary.
         mode: "production" works on local tensors. "validate" keeps DTensors and compares the inputs and outputs of
-            every boundary with its declaration, at the cost of collectives.
+            every boundary with its declaration, at the cost of collectives. It warns (RuntimeWarning) of parameters
+            that are cut where no outputs are declared.
 
     Returns:
         The module.
