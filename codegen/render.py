@@ -127,6 +127,8 @@ def build_entry(op: OperatorPlan, files: Files) -> dict[str, Any] | None:
     }
     if op.backward_reference:
         entry["backward_reference"] = str(op.backward_reference)
+    if op.backward_reference and op.backward:
+        entry["gradients"] = len(op.backward.produced)
     if op.sample:
         entry["sample"] = str(op.sample)
     return entry

@@ -25,6 +25,7 @@ class OperatorEntry:
         reference: `module:function` of its NumPy reference.
         backward_reference: The same for its backward kernel; empty if it has none.
         outputs: How many outputs it has.
+        gradients: How many its backward kernel has; None if the library was generated before that was written.
         sources: C++ sources in the library, with their content hashes.
         cpu_headers: Headers of its host kernels.
         spec: Its spec, seen from the folder around the specs.
@@ -36,6 +37,7 @@ class OperatorEntry:
     reference: str
     backward_reference: str
     outputs: int
+    gradients: int | None
     sources: dict[str, str]
     cpu_headers: tuple[str, ...]
     spec: str
@@ -144,6 +146,7 @@ def _entries(library: OperatorLibrary) -> Iterator[OperatorEntry]:
             reference=body["reference"],
             backward_reference=body.get("backward_reference", ""),
             outputs=body["outputs"],
+            gradients=body.get("gradients"),
             sources=body["sources"],
             cpu_headers=tuple(body["cpu_headers"]),
             spec=body["spec"],
@@ -207,13 +210,16 @@ def reference(kernel: str) -> Callable[..., tuple[Any, ...]]:
             continue
         if not hasattr(found, function):
             raise LookupError(f"The reference {path!r} of {entry.op!r} has no function {function!r} in its module.")
-        return _checked(getattr(found, function), kernel, path, None if backward else entry.outputs)
+        count, what = (entry.gradients, "gradient") if backward else (entry.outputs, "output")
+        return _checked(getattr(found, function), kernel, path, count, what)
     listed = " and no ".join(f"{package}.{module}" for package in packages) or "folder 'reference' beside the specs"
     raise LookupError(f"The reference {path!r} of {entry.op!r} has no module: there is no {listed}.")
 
 
-def _checked(found: Callable[..., Any], kernel: str, path: str, outputs: int | None) -> Callable[..., tuple[Any, ...]]:
-    """A reference that is called as the spec says, or an error that says how it is written."""
+def _checked(
+    found: Callable[..., Any], kernel: str, path: str, count: int | None, what: str
+) -> Callable[..., tuple[Any, ...]]:
+    """A reference called as the spec says, that returns so many arrays; or an error that says how it is written."""
 
     def reference_kernel(*args: Any) -> tuple[Any, ...]:
         try:
@@ -222,10 +228,10 @@ def _checked(found: Callable[..., Any], kernel: str, path: str, outputs: int | N
             _check_signature(found, args, f"The reference {path!r} of {kernel!r}")
             raise
         result = made if isinstance(made, tuple) else (made,)
-        if outputs is not None and len(result) != outputs:
-            raise ValueError(
-                f"The reference {path!r} of {kernel!r} should return {outputs} outputs, not {len(result)}."
-            )
+        if count is not None and len(result) != count:
+            wanted = f"a tuple of {count} {what}s" if count > 1 else f"1 {what}"
+            given = f"a tuple of {len(made)}" if isinstance(made, tuple) else f"one {type(made).__name__}"
+            raise ValueError(f"The reference {path!r} of {kernel!r} should return {wanted}, but returned {given}.")
         return result
 
     return reference_kernel

@@ -170,6 +170,7 @@ def find_libraries() -> Libraries:
 
     Raises:
         FileNotFoundError: If `HYPER_PARALLEL_OPS_YAML_DIR` names something that is not a folder.
+        LibraryError: If it names a folder without a library and without a registry file.
     """
     faults: list[str] = []
     found: dict[Path, OperatorLibrary] = {}
@@ -226,12 +227,30 @@ def _is_generated(path: Path) -> bool:
 
 
 def library_folders() -> list[Path]:
-    """The folders of `HYPER_PARALLEL_OPS_YAML_DIR`. FileNotFoundError if one is missing."""
+    """The folders of `HYPER_PARALLEL_OPS_YAML_DIR`.
+
+    Raises:
+        FileNotFoundError: If one is missing.
+        LibraryError: If one holds neither a library nor a registry file.
+    """
     folders = folders_of(YAML_DIR)
     for folder in folders:
         if not folder.is_dir():
             raise FileNotFoundError(f"{YAML_DIR} names {folder}, which is not a folder.")
+        if not any(next(folder.rglob(pattern), None) for pattern in (INDEX, "*.yaml")):
+            raise LibraryError(
+                f"{YAML_DIR} names {folder}, which holds neither {INDEX} nor *_ops.yaml; name the folder that "
+                f"'hpgen ops' wrote{_meant(folder)}."
+            )
     return folders
+
+
+def _meant(folder: Path) -> str:
+    """A question after the folder of generated files beside this one or beside a folder around it; or empty."""
+    for around in folder.resolve().parents[:2]:
+        if (around / "generated" / INDEX).is_file():
+            return f" (did you mean {around / 'generated'}?)"
+    return ""
 
 
 def folders_of(variable: str) -> list[Path]:

@@ -199,7 +199,9 @@ def check_combine(spec: Spec, output: Output, findings: Findings) -> None:
     if missing and output.combine is None:
         form, name = missing[0]
         message = f"the output '{output.name}' lacks the dim '{name}' in format {form}, and {name} may be sharded"
-        findings.add("HP302", output.at, message, "say how the shards make up the whole: combine: sum|max|min|same")
+        # A kernel that needs the whole dim, as a norm over it does, has no combine that gives the right values.
+        hint = f"take '{name}' out of sharding.shard if the kernel needs all of {name} at once; or say how the shards "
+        findings.add("HP302", output.at, message, hint + "make up the whole: combine: sum|max|min|same")
     if output.combine is not None and not missing:
         message = f"the output '{output.name}' has every dim that may be sharded, so there is nothing to combine"
         findings.add("HP302", output.at, message, "delete 'combine'")

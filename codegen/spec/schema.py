@@ -30,6 +30,8 @@ TYPE_WORDS = {
 YES_AND_NO = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 SOMETHING = r"\S"
+FORMS = {r"^[a-z0-9_]+\.h$": "a file name below csrc/cpu/, such as row_norm.h"}
+"""The patterns of the schema in words."""
 """The pattern of texts that must not be blank."""
 
 
@@ -114,7 +116,7 @@ def report(root: Mapping, violation: Violation, findings: Findings) -> None:
     elif keyword == "pattern" and value == SOMETHING:
         findings.add("HP020", node.span, f"expected text{where}, but got nothing")
     elif keyword == "pattern":
-        findings.add("HP020", node.span, f"'{plain(node)}' has not the form {value}{where}")
+        findings.add("HP020", node.span, f"'{plain(node)}' is not allowed{where}", FORMS[value])
     else:
         limit = f"{keyword}: {value}"
         findings.add("HP020", node.span, f"a value out of bounds{where} ({limit})")

@@ -42,6 +42,7 @@ TITLES = {
     "expression_types": "A requirement on a tensor's values",
     "unknown_name_in_kernel": "A name misspelt in the kernel call",
     "argument_not_in_kernel": "An argument forgotten in the kernel call",
+    "header_with_a_path": "A path for the name of a header",
     "unquoted_kernel_call": "A kernel call without quotes inside braces",
     "gradient_undecided": "An input whose gradient is not decided",
     "combine_missing": "An output that does not say how its shards are combined",

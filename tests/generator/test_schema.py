@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 from jsonschema import Draft7Validator
 
 from hpgen.diagnostics import Source, SpecError
-from hpgen.spec.schema import schema_text, violations
+from hpgen.spec.schema import FORMS, SOMETHING, schema_text, violations
 from hpgen.spec.yaml_nodes import Mapping, plain, read_nodes
 
 from ..fuzz.broken_specs import broken_spec
@@ -64,3 +65,9 @@ def test_values_that_json_does_not_have(value: str) -> None:
     root = nodes(text)
     assert root is not None
     assert faults(root) == peer_faults(root)
+
+
+def test_every_pattern_has_words_for_messages() -> None:
+    assert set(re.findall(r'"pattern": ("[^\n]*")', schema_text())) == {
+        json.dumps(each) for each in (SOMETHING, *FORMS)
+    }

@@ -139,3 +139,17 @@ def test_what_the_library_does_not_have():
         custom_op_impl.load_kernel("npu_nothing")
     with pytest.raises(AttributeError, match="no autograd function 'NothingDFunction'"):
         _ = custom_op_impl.NothingDFunction
+
+
+def test_tensors_of_other_frameworks():
+    shapes = (4, 2, 8), (4, 2, 2), (4, 8), (4, 2)
+    expected = "For npu_mhc_post, x should be a tensor of mindspore, but got a numpy.ndarray: mindspore.from_numpy(...)"
+    with pytest.raises(TypeError, match=re.escape(expected)):
+        custom_ops.npu_mhc_post(*(np.ones(shape) for shape in shapes))
+    torch = pytest.importorskip("torch", reason="gives the tensors of another framework")
+    expected = (
+        "For npu_mhc_post, x is a torch.Tensor, but this process is on mindspore; set HYPER_PARALLEL_PLATFORM=torch "
+        "before the first import of hyper_parallel."
+    )
+    with pytest.raises(TypeError, match=re.escape(expected)):
+        custom_ops.npu_mhc_post(*(torch.ones(shape) for shape in shapes))

@@ -48,6 +48,19 @@ for way, ask in {
         print(f"{way}: {type(error).__name__} {error}")
 """
 
+# Prints what the gradient of the example's operator gives.
+BACKWARD = """
+import autograd
+import numpy as np
+from hyper_parallel import custom_ops
+
+try:
+    autograd.grad(lambda x: custom_ops.acme_gated_add(x, np.ones((2, 3)), np.ones(3)).sum())(np.ones((2, 3)))
+    print("found")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
 
 def ask(*path: Path, name: str = OP, built_in: bool = True, **environment: str | Path) -> dict[str, str]:
     script = ASK.replace("NAME", name).replace("BUILT_IN", str(built_in))
@@ -180,6 +193,31 @@ def test_a_reference_without_its_function(tmp_path: Path) -> None:
     package = install(tmp_path)
     (package / "specs" / "reference" / "gated_add.py").write_text("")
     assert "has no function 'forward' in its module" in ask(tmp_path)["kernel"]
+
+
+RETURNS = {
+    "one array": ("grad_out", "a tuple of 3 gradients, but returned one ndarray"),
+    "a list": ("[grad_out, branch, gate]", "a tuple of 3 gradients, but returned one list"),
+    "too few": ("grad_out, branch", "a tuple of 3 gradients, but returned a tuple of 2"),
+}
+
+
+@pytest.mark.parametrize(("returned", "message"), RETURNS.values(), ids=RETURNS)
+def test_a_backward_reference_of_another_form(tmp_path: Path, returned: str, message: str) -> None:
+    package = install(tmp_path)
+    path = package / "specs" / "reference" / "gated_add.py"
+    path.write_text(f"{path.read_text()}\n\ndef backward(grad_out, branch, gate):\n    return {returned}\n")
+    answer = run_with(tmp_path, script=BACKWARD).strip()
+    assert answer == f"ValueError The reference 'gated_add:backward' of '{OP}_backward' should return {message}."
+
+
+def test_a_library_that_was_generated_without_the_number_of_gradients(tmp_path: Path) -> None:
+    package = install(tmp_path)
+    path = package / "generated" / "build.json"
+    content = json.loads(path.read_text())
+    assert content["operators"][OP].pop("gradients") == 3
+    path.write_text(json.dumps(content))
+    assert run_with(tmp_path, script=BACKWARD).strip() == "found"
 
 
 def test_a_reference_that_lacks_a_module_of_its_own(tmp_path: Path) -> None:

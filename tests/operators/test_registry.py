@@ -219,3 +219,18 @@ def test_a_folder_that_is_missing(site, tmp_path):
     assert run_on(site, HYPER_PARALLEL_OPS_YAML_DIR=str(missing)) == (
         f"FileNotFoundError HYPER_PARALLEL_OPS_YAML_DIR names {missing}, which is not a folder."
     )
+
+
+def test_a_folder_with_nothing_in_it(site, tmp_path):
+    library = tmp_path / "acme_ops"
+    empty = library / "csrc" / "cpu"
+    empty.mkdir(parents=True)
+    message = (
+        f"LibraryError HYPER_PARALLEL_OPS_YAML_DIR names {empty}, which holds neither build.json nor *_ops.yaml; name the "
+        "folder that 'hpgen ops' wrote"
+    )
+    assert run_on(site, HYPER_PARALLEL_OPS_YAML_DIR=str(empty)) == f"{message}."
+    (library / "generated").mkdir()
+    (library / "generated" / "build.json").write_text("{}")
+    meant = f"{message} (did you mean {library / 'generated'}?)."
+    assert run_on(site, HYPER_PARALLEL_OPS_YAML_DIR=str(empty)) == meant

@@ -106,7 +106,11 @@ def test_no_gradient(form):
         ),
         ({"sparse_mode": 0}, ValueError, "sparse_mode should be 3, but got 0."),
         ({"sparse_mode": True}, TypeError, "sparse_mode should be of type int, but got True of type bool."),
-        ({"weights": np.zeros((2, 3, 8))}, TypeError, "weights should have dtype float32, but got float64."),
+        (
+            {"weights": np.zeros((2, 3, 8))},
+            TypeError,
+            "weights should be a tensor of torch, but got a numpy.ndarray: torch.from_numpy(...) makes one.",
+        ),
     ],
 )
 def test_wrong_arguments(changes, error, message):

@@ -263,7 +263,7 @@ def check_wrong_tensors():
     from hyper_parallel import DTensor, Shard, distribute_tensor, init_device_mesh
 
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    with pytest.raises(TypeError, match="takes a tensor of torch, but got ndarray"):
+    with pytest.raises(TypeError, match=r"should be a tensor of torch, but got a numpy\.ndarray"):
         DTensor.from_local(np.ones(4), mesh, (Shard(0),))
     with pytest.raises(TypeError, match="plain tensor, but got a DTensor"):
         distribute_tensor(distribute_tensor(torch.ones(4), mesh, (Shard(0),)), mesh, (Shard(0),))

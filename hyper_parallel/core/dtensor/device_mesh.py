@@ -13,6 +13,7 @@ from typing import Any
 from hyper_parallel.core.dtensor.mesh_arguments import checked_names, checked_ranks, checked_shape
 from hyper_parallel.core.dtensor.mesh_geometry import ranks_through, unravel
 from hyper_parallel.platform import get_platform
+from hyper_parallel.platform.environment import how_to_start, unseen_ranks
 
 _MESHES: dict[tuple[Any, ...], DeviceMesh] = {}
 _SUB_MESHES: dict[tuple[Any, ...], DeviceMesh] = {}
@@ -294,11 +295,15 @@ def _interned(
 
 
 def _check_world(shape: tuple[int, ...], ranks: tuple[int, ...]) -> None:
-    world_size = get_platform().world_size
+    world_size, platform = get_platform().world_size, get_platform().name
     if len(ranks) != world_size:
         raise ValueError(
-            f"a mesh of shape {shape} has {len(ranks)} ranks, but the world has {world_size}; start as many ranks as "
-            "the mesh has, or give init_backend=False for a mesh that only describes layouts"
+            f"a mesh of shape {shape} has {len(ranks)} ranks, but the world has {world_size}"
+            + (
+                unseen_ranks(platform)
+                or f"; start as many ranks as the mesh has ({how_to_start(platform, len(ranks))}), or give "
+                "init_backend=False for a mesh that only describes layouts"
+            )
         )
     if max(ranks) >= world_size:
         raise ValueError(f"rank_list should hold the ranks 0..{world_size - 1} of the world, but got {ranks}")

@@ -12,6 +12,7 @@ from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_types import Placement, Replicate
 from hyper_parallel.core.shard.rank_check import RANK_CHECK, compare_tensors
 from hyper_parallel.platform import get_platform
+from hyper_parallel.platform.tensor_origin import is_from_elsewhere, what_it_is
 
 if TYPE_CHECKING:
     from hyper_parallel.platform.dtensor_base import DTensorBase
@@ -164,6 +165,8 @@ def _check_plain_tensor(value: object, where: str) -> None:
         raise TypeError(f"{where} takes a plain tensor, but got a DTensor; use its redistribute or to_local")
     platform = get_platform()
     if not platform.is_tensor(value):
+        if is_from_elsewhere(value):
+            raise TypeError(f"{where}: the tensor {what_it_is(value)}")
         raise TypeError(f"{where} takes a tensor of {platform.name}, but got {type(value).__name__}: {value!r}")
 
 

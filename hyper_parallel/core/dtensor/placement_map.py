@@ -25,12 +25,29 @@ from hyper_parallel.core.dtensor.placement_types import (
 Split = tuple[tuple[int, ...], ...]
 TensorMap = tuple[int | tuple[int, ...], ...]
 PartialOps = tuple[str | None, ...]
+_PLACEMENT_NAMES = tuple(kind.__name__ for kind in (Shard, Replicate, Partial, StridedShard))
+_PLACEMENTS_WANTED = "placements should be a tuple of Shard, Replicate, Partial or StridedShard"
 
 
 def check_mesh(mesh: object) -> None:
     """Raise TypeError if ``mesh`` is something else."""
     if not isinstance(mesh, DeviceMesh):
-        raise TypeError(f"expected a DeviceMesh (see init_device_mesh), but got {mesh!r} ({type(mesh).__name__})")
+        raise TypeError(
+            f"expected a DeviceMesh (see init_device_mesh), but got {mesh!r} ({class_name(mesh)}); make one with "
+            "hyper_parallel.init_device_mesh"
+        )
+
+
+def class_name(value: object) -> str:
+    """Return the name of a value's class with its module: frameworks have classes of the same names."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _advice(value: object) -> str:
+    """Return which class to use for one of the same name from elsewhere; empty for other values."""
+    name = type(value).__name__
+    return f"; use hyper_parallel.{name}" if name in _PLACEMENT_NAMES and not isinstance(value, Placement) else ""
 
 
 def has_placement(entries: Sequence[object]) -> bool:
@@ -41,8 +58,12 @@ def has_placement(entries: Sequence[object]) -> bool:
 def checked_placements(mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[Placement, ...]:
     """Return the placements as a tuple, one for every axis of the mesh."""
     check_mesh(mesh)
-    if not isinstance(placements, tuple | list) or not all(isinstance(item, Placement) for item in placements):
-        raise TypeError(f"placements should be a tuple of Shard, Replicate, Partial or StridedShard: {placements!r}")
+    if not isinstance(placements, tuple | list):
+        raise TypeError(f"{_PLACEMENTS_WANTED}, but got {placements!r} ({class_name(placements)}){_advice(placements)}")
+    for item in placements:
+        if not isinstance(item, Placement):
+            got = f"{placements!r}: {item!r} is of the class {class_name(item)}{_advice(item)}"
+            raise TypeError(f"{_PLACEMENTS_WANTED}, but got {got}")
     if len(placements) != mesh.ndim:
         raise ValueError(
             f"placements should hold one placement for each of the {mesh.ndim} axes {mesh.axis_names} of the mesh, "

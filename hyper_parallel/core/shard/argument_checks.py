@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.platform import get_platform
+from hyper_parallel.platform.tensor_origin import is_from_elsewhere, what_it_is
 
 INT64_MAX = 2**63 - 1
 MOST_FACTORIAL = 20
@@ -61,7 +62,13 @@ class ArgumentChecks:
         shape = getattr(tensor, "shape", None)
         if shape is None:
             raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
+        self._from_here(name, tensor)
         return tuple(shape)
+
+    def _from_here(self, name: str, tensor: Any) -> None:
+        """A tensor of the framework that this process is on, or none."""
+        if is_from_elsewhere(tensor):
+            raise TypeError(f"For {self.op}, {name} {what_it_is(tensor)}.")
 
     def dims(
         self, name: str, tensor: Any, dims: str, expected: tuple[int | None, ...], own: bool = False
@@ -115,6 +122,7 @@ class ArgumentChecks:
         platform = get_platform()
         if not hasattr(tensor, "dtype"):
             raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
+        self._from_here(name, tensor)
         given = platform.dtype_name(tensor)
         if given in allowed:
             return given
@@ -164,6 +172,7 @@ class ArgumentChecks:
         try:
             return platform.host_integers(local)
         except (TypeError, ValueError) as error:
+            self._from_here(name, local)
             raise type(error)(f"For {self.op}, {name} should be cumulative document ends: {error}") from None
 
     def device_lengths(self, name: str, value: Any, dtype: str, like: Any) -> Any:
