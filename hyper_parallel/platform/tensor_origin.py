@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,15 @@ _FROM_ARRAYS = {
 }
 
 
-@lru_cache(maxsize=1024)
+def _is_from_elsewhere(kind: type) -> bool:
+    found = _tensor_class(kind)
+    return found is not None and found[0] != get_platform().name
+
+
+is_from_elsewhere: Callable[[Any], bool] = lru_cache(maxsize=1024)(_is_from_elsewhere)
+"""Whether a type is that of another framework's tensors. Asked in every call, so the answer is kept."""
+
+
 def _tensor_class(kind: type) -> tuple[str, str] | None:
     """The framework and the class of a tensor by its type; None for what is no tensor of a framework itself."""
     for base in kind.__mro__:  # by name: the other frameworks need not be installed
@@ -32,17 +41,13 @@ def _tensor_class(kind: type) -> tuple[str, str] | None:
     return None
 
 
-def is_from_elsewhere(value: Any) -> bool:
-    """Return whether ``value`` is a tensor of another framework. Takes a fraction of a microsecond."""
-    kind: Any = type(value)
-    found = _tensor_class(kind)
-    return found is not None and found[0] != get_platform().name
-
-
 def what_it_is(value: Any) -> str:
-    """Return what a tensor of another framework is and what to do, to be put behind its name in a message."""
-    kind: Any = type(value)
-    found = _tensor_class(kind)
+    """Return what a tensor of another framework is and what to do, to be put behind its name in a message.
+
+    Raises:
+        ValueError: ``value`` is no tensor of a framework.
+    """
+    found = _tensor_class(type(value))
     if found is None:
         raise ValueError(f"expected a tensor of a framework, but got {type(value).__name__}")
     framework, name = found

@@ -165,7 +165,7 @@ def _check_plain_tensor(value: object, where: str) -> None:
         raise TypeError(f"{where} takes a plain tensor, but got a DTensor; use its redistribute or to_local")
     platform = get_platform()
     if not platform.is_tensor(value):
-        if is_from_elsewhere(value):
+        if is_from_elsewhere(type(value)):
             raise TypeError(f"{where}: the tensor {what_it_is(value)}")
         raise TypeError(f"{where} takes a tensor of {platform.name}, but got {type(value).__name__}: {value!r}")
 

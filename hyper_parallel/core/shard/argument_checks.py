@@ -62,13 +62,12 @@ class ArgumentChecks:
         shape = getattr(tensor, "shape", None)
         if shape is None:
             raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
-        self._from_here(name, tensor)
+        if is_from_elsewhere(type(tensor)):
+            self._elsewhere(name, tensor)
         return tuple(shape)
 
-    def _from_here(self, name: str, tensor: Any) -> None:
-        """A tensor of the framework that this process is on, or none."""
-        if is_from_elsewhere(tensor):
-            raise TypeError(f"For {self.op}, {name} {what_it_is(tensor)}.")
+    def _elsewhere(self, name: str, tensor: Any) -> NoReturn:
+        raise TypeError(f"For {self.op}, {name} {what_it_is(tensor)}.") from None
 
     def dims(
         self, name: str, tensor: Any, dims: str, expected: tuple[int | None, ...], own: bool = False
@@ -122,7 +121,8 @@ class ArgumentChecks:
         platform = get_platform()
         if not hasattr(tensor, "dtype"):
             raise TypeError(f"For {self.op}, {name} should be a tensor, but got {type(tensor).__name__}.")
-        self._from_here(name, tensor)
+        if is_from_elsewhere(type(tensor)):
+            self._elsewhere(name, tensor)
         given = platform.dtype_name(tensor)
         if given in allowed:
             return given
@@ -172,7 +172,8 @@ class ArgumentChecks:
         try:
             return platform.host_integers(local)
         except (TypeError, ValueError) as error:
-            self._from_here(name, local)
+            if is_from_elsewhere(type(local)):
+                self._elsewhere(name, local)
             raise type(error)(f"For {self.op}, {name} should be cumulative document ends: {error}") from None
 
     def device_lengths(self, name: str, value: Any, dtype: str, like: Any) -> Any:
