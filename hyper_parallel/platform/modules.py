@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 
@@ -24,6 +23,10 @@ class Modules(ABC):
     @abstractmethod
     def named_modules(self, module: Any) -> dict[str, Any]:
         """Return the module (under the name "") and all modules below it, one that has two names under both."""
+
+    @abstractmethod
+    def module_table(self, module: Any) -> dict[str, Any]:
+        """Return the dictionary of the modules directly below a module; None where there is none."""
 
     @abstractmethod
     def parameter_table(self, module: Any) -> dict[str, Any]:
@@ -46,12 +49,12 @@ class Modules(ABC):
         """Give a parameter another value, of any shape. The parameter stays the same object."""
 
     @abstractmethod
-    def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
-        """Have the whole gradient of a backward go through ``change`` before the parameter gets it."""
-
-    @abstractmethod
     def may_have_gradient(self, tensor: Any) -> bool:
         """Return whether autograd may come back to a tensor."""
+
+    def is_sparse(self, gradient: Any) -> bool:  # noqa: ARG002
+        """Return whether a gradient holds some of its elements only."""
+        return False
 
     @abstractmethod
     def detached(self, tensor: Any) -> Any:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from hyper_parallel.core.dtensor.dtensor import distribute_tensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_types import Replicate
-from hyper_parallel.distributed._builder.boundary import Boundary, RegionParameter
+from hyper_parallel.distributed._builder.boundary import Boundary
 from hyper_parallel.distributed._builder.rank_values import check_values
+from hyper_parallel.distributed._builder.region_parameters import RegionParameter
 from hyper_parallel.platform import get_platform
 
 
@@ -25,7 +26,7 @@ class Part(NamedTuple):
 def _all_of(boundaries: Iterable[Boundary]) -> Iterator[tuple[Boundary, RegionParameter, Any]]:
     for boundary in boundaries:
         for item in boundary.parameters:
-            yield boundary, item, item.table[item.key]
+            yield boundary, item, item.parameter
 
 
 def check_ties(tree: Mapping[str, Any], boundaries: Sequence[Boundary]) -> None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -21,6 +20,10 @@ class TorchModules(Modules):
 
     def named_modules(self, module: Any) -> dict[str, Any]:
         return dict(module.named_modules(remove_duplicate=False))
+
+    def module_table(self, module: Any) -> dict[str, Any]:
+        table: dict[str, Any] = module._modules
+        return table
 
     def parameter_table(self, module: Any) -> dict[str, Any]:
         table: dict[str, Any] = module._parameters
@@ -39,12 +42,13 @@ class TorchModules(Modules):
     def set_value(self, parameter: Any, value: Any) -> None:
         parameter.data = value
 
-    def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
-        parameter.register_hook(change)
-
     def may_have_gradient(self, tensor: Any) -> bool:
-        wanted: bool = tensor.requires_grad
+        wanted: bool = tensor.requires_grad and torch.is_grad_enabled()
         return wanted
+
+    def is_sparse(self, gradient: Any) -> bool:
+        sparse: bool = gradient.layout != torch.strided
+        return sparse
 
     def detached(self, tensor: Any) -> Any:
         return tensor.detach()
