@@ -48,6 +48,9 @@ class Modules(ABC):
     def set_value(self, parameter: Any, value: Any) -> None:
         """Give a parameter another value, of any shape. The parameter stays the same object."""
 
+    def mark_stand_in(self, tensor: Any, parameter: Any) -> None:  # noqa: B027 - most need no mark
+        """Tell the framework which parameter a tensor in a module's table stands for."""
+
     @abstractmethod
     def may_have_gradient(self, tensor: Any) -> bool:
         """Return whether autograd may come back to a tensor."""

@@ -123,6 +123,8 @@ class RegionParameters:
                     whole = (Replicate(),) * self.mesh.ndim
                     layout = item.layout if item else Layout.from_placements(self.mesh, whole, original.ndim)
                     stand_in = DTensor.from_layout(stand_in, layout)
+                if stand_in is not original:
+                    get_platform().modules.mark_stand_in(stand_in, original)
                 found[id(original)] = held, original, stand_in
         return [entry for entry in found.values() if entry[0] is not entry[2]]
 

@@ -54,6 +54,9 @@ class MindSporeModules(Modules):
     def set_value(self, parameter: Any, value: Any) -> None:
         parameter.set_data(value, slice_shape=True)
 
+    def mark_stand_in(self, tensor: Any, parameter: Any) -> None:
+        tensor.inited_param = parameter  # where a cell that is called, or lists its parameters, finds the parameter
+
     def may_have_gradient(self, tensor: Any) -> bool:
         floating: bool = tensor.is_floating_point()  # what is differentiated is known only later
         return floating
