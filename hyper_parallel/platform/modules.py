@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 
@@ -50,6 +52,10 @@ class Modules(ABC):
 
     def mark_stand_in(self, tensor: Any, parameter: Any) -> None:  # noqa: B027 - most need no mark
         """Tell the framework which parameter a tensor in a module's table stands for."""
+
+    def recomputed_within(self, around: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Inside of this, have what a backward computes again run within ``around()``: where its modules stand bare."""
+        return nullcontext()
 
     @abstractmethod
     def may_have_gradient(self, tensor: Any) -> bool:

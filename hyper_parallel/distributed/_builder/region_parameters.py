@@ -81,7 +81,8 @@ class RegionParameters:
         _ORIGINALS.update((id(stand_in), original) for _, original, stand_in in given)
         try:
             _exchange(self._walk(region_of), {id(held): stand_in for held, _, stand_in in given})
-            yield
+            with get_platform().modules.recomputed_within(lambda: self.in_use(region_of, as_dtensors=as_dtensors)):
+                yield
         finally:
             _exchange(self._walk(region_of), {id(stand_in): held for held, _, stand_in in given})
             for _, _, stand_in in given:
