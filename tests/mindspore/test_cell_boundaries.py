@@ -128,7 +128,7 @@ def check_wrong_declarations(mesh):
     )
     with pytest.raises(ValueError, match=message):
         attention(replace(right, params=forgotten))(hidden)
-    with pytest.raises(AttributeError, match=r"'attn', region_dispatch=True .*\. Give region_dispatch=False"):
+    with pytest.raises(RuntimeError, match=r"'attn', region_dispatch=True .*\. Give region_dispatch=False"):
         attention(replace(right, region_dispatch=True))(hidden)
     with pytest.warns(RuntimeWarning, match="'attn', parameters are cut .* no in_src and no out_src"):
         attention(ModuleShardingSpec(params=right.params, region_dispatch=False))
