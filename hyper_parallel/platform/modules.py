@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 
@@ -24,6 +25,10 @@ class Modules(ABC):
     @abstractmethod
     def named_modules(self, module: Any) -> dict[str, Any]:
         """Return the module (under the name "") and all modules below it, one that has two names under both."""
+
+    @abstractmethod
+    def module_table(self, module: Any) -> dict[str, Any]:
+        """Return the dictionary of the modules directly below a module; None where there is none."""
 
     @abstractmethod
     def parameter_table(self, module: Any) -> dict[str, Any]:
@@ -45,13 +50,20 @@ class Modules(ABC):
     def set_value(self, parameter: Any, value: Any) -> None:
         """Give a parameter another value, of any shape. The parameter stays the same object."""
 
-    @abstractmethod
-    def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
-        """Have the whole gradient of a backward go through ``change`` before the parameter gets it."""
+    def mark_stand_in(self, tensor: Any, parameter: Any) -> None:  # noqa: B027 - most need no mark
+        """Tell the framework which parameter a tensor in a module's table stands for."""
+
+    def recomputed_within(self, around: Callable[[], AbstractContextManager[None]]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Inside of this, have what a backward computes again run within ``around()``: where its modules stand bare."""
+        return nullcontext()
 
     @abstractmethod
     def may_have_gradient(self, tensor: Any) -> bool:
         """Return whether autograd may come back to a tensor."""
+
+    def is_sparse(self, gradient: Any) -> bool:  # noqa: ARG002
+        """Return whether a gradient holds some of its elements only."""
+        return False
 
     @abstractmethod
     def detached(self, tensor: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import nn
+from mindspore import nn, ops
 from ranks import run_mccl_ranks
 from sharded_cells import HIDDEN, Attention, Block, Moe
 
@@ -128,7 +128,7 @@ def check_wrong_declarations(mesh):
     )
     with pytest.raises(ValueError, match=message):
         attention(replace(right, params=forgotten))(hidden)
-    with pytest.raises(AttributeError, match=r"'attn', region_dispatch=True .*\. Give region_dispatch=False"):
+    with pytest.raises(RuntimeError, match=r"'attn', region_dispatch=True .*\. Give region_dispatch=False"):
         attention(replace(right, region_dispatch=True))(hidden)
     with pytest.warns(RuntimeWarning, match="'attn', parameters are cut .* no in_src and no out_src"):
         attention(ModuleShardingSpec(params=right.params, region_dispatch=False))
@@ -175,6 +175,86 @@ def check_dispatched_region(mesh):
     assert (caught.value.stage, caught.value.expected, caught.value.actual) == ("out_src", (Replicate(),), (Shard(0),))
 
 
+class Net(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Dense(6, 6, weight_init=drawn(6, 6), bias_init=drawn(6))  # the same on every rank
+        self.scale = ms.Parameter(drawn(6), name="scale")
+        self.listed = [self.scale]
+        self.late = None
+
+    def construct(self, x):
+        y = ops.tanh(self.inner(x)) * self.scale + self.listed[0]
+        return y if self.late is None else y + self.late
+
+
+class Around(nn.Cell):
+    """Uses a parameter of a cell below, which has a boundary of its own, by itself too."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def construct(self, x):
+        return ops.matmul(self.net(x), self.net.inner.weight) * self.net.scale
+
+
+def add_late(cell):
+    cell.late = ms.Parameter(drawn(6, seed=3), name="late")
+
+
+def replace_inner(cell):
+    cell.inner = nn.Dense(6, 6, weight_init="ones", bias_init="ones")
+
+
+def clip(cell):
+    cell.scale.register_hook(lambda grad: ops.clamp(grad, -0.05, 0.05))
+
+
+def compute_inner_again(cell):
+    cell.inner.recompute()
+
+
+def check_parameters_outside_of_their_region():
+    """A penalty and a tied product count once; parameters that come after the plan are summed. Two steps of SGD."""
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+    rows = {"tp": Shard(0)}
+    by_rows = ModuleShardingSpec(
+        region_dispatch=False, in_src={"x": {}}, in_dst={"x": rows}, out_src={"y": rows}, out_dst={"y": {}}
+    )
+    inner = ModuleShardingSpec(region_dispatch=False, in_src={"x": rows}, out_src={"y": rows})
+    plain, around = (Net, {"": by_rows}), (Around, {"": by_rows, "net": inner})
+    changes = (None, add_late, replace_inner, clip, compute_inner_again)
+    for (build, plan), change, mode in [
+        *((plain, change, "production") for change in changes),
+        (plain, None, "validate"),
+        (around, None, "production"),
+        (around, None, "validate"),
+    ]:
+        reference = build()
+        cell = apply_sharding(copy.deepcopy(reference), mesh, plan, mode=mode)
+        for one in (reference, cell) if change else ():
+            change(one)
+
+        def loss(of, x):
+            y = of(x)
+            y = y.to_local() if isinstance(y, DTensor) else y
+            weight = (of.net if isinstance(of, Around) else of).inner.weight
+            return (ops.matmul(y, weight) ** 2).mean() + sum((item**2).sum() for item in of.trainable_params())
+
+        for step in range(2):
+            x, steps = drawn(4, 6, seed=step), []
+            for one in (reference, cell):
+                parameters = list(one.trainable_params())
+                grads = ms.grad(lambda given, one=one: loss(one, given), None, parameters)(x)
+                steps.append(list(zip(parameters, grads, strict=True)))
+            assert len(steps[0]) == len(steps[1]) >= 3
+            for (item, expected), (other, found) in zip(*steps, strict=True):
+                check_close(found, expected, f"{change}, {mode}, step {step}: {item.name}")
+                item.set_data(item - 0.05 * expected)
+                other.set_data(other - 0.05 * found)
+
+
 def check_plans(shape, names, batch, plans):
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
     for plan in plans:
@@ -190,6 +270,10 @@ def check_plans(shape, names, batch, plans):
 
 def test_two_ranks():
     run_mccl_ranks(check_plans, 2, (2,), ("tp",), (), ("attention", "moe"))
+
+
+def test_parameters_outside_of_their_region():
+    run_mccl_ranks(check_parameters_outside_of_their_region, 2)
 
 
 @pytest.mark.slow

@@ -241,6 +241,11 @@ def test_tied_parameters():
         apply_sharding(Tied(), mesh, {"embed": linear(rows), "head": linear(columns)})
     with pytest.raises(ValueError, match=r"'embed.weight' and 'head.weight' are one, but only the first lies inside"):
         apply_sharding(Tied(), mesh, {"embed": linear(rows)})
+    # What is replicated is used anywhere.
+    replicated = spec(in_src={"input": rows}, out_src={"y": rows})
+    tied = apply_sharding(Tied(), mesh, {"embed": replicated})
+    assert tied.embed.weight is tied.head.weight
+    assert boundary_of(tied.embed).parameters[0].axes == (1,)
     module = apply_sharding(Tied(), mesh, {"embed": linear(rows), "head": linear(rows)})
     assert module.embed.weight is module.head.weight
     assert module.head.weight.shape == (2, 4)

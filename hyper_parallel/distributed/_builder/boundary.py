@@ -5,51 +5,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.dtensor import DTensor
-from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.distributed._builder.contract import Transition, check_local
 from hyper_parallel.distributed._builder.forward_errors import explained
-from hyper_parallel.distributed._builder.gradient_flow import Axes, Edge
+from hyper_parallel.distributed._builder.gradient_flow import Edge
 from hyper_parallel.distributed._builder.gradient_sums import (
-    sum_gradient_of,
     with_shared_gradient,
     with_summed_gradients,
 )
 from hyper_parallel.distributed._builder.input_binding import InputBinding
 from hyper_parallel.distributed._builder.outputs import map_outputs
 from hyper_parallel.distributed._builder.rank_values import check_values
+from hyper_parallel.distributed._builder.region_parameters import RegionParameter, RegionParameters
 from hyper_parallel.distributed.recipe_spec import PlacementMismatchError
 from hyper_parallel.platform import get_platform
-
-
-@dataclass(eq=False, repr=False)
-class RegionParameter:
-    """A parameter that a boundary's forward uses, at its place in the tree.
-
-    Attributes:
-        owner: the module that it belongs to.
-        key: its name there.
-        path: its name below the boundary's module.
-        layout: how it lies on the mesh.
-        axes: the mesh axes over which its gradient is summed.
-    """
-
-    owner: Any
-    key: str
-    path: str
-    layout: Layout
-    axes: Axes
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """The dictionary in which its module looks it up."""
-        return get_platform().modules.parameter_table(self.owner)
 
 
 @dataclass(eq=False, repr=False)
@@ -67,7 +41,7 @@ class Boundary:
         inputs: by name, with what happens to their gradients.
         outputs: by name, in order, with what happens to their gradients at exit, and inside of it; None where nothing
             is declared. None: no contract.
-        parameters: those of the region.
+        region: the region's parameters.
         original: a forward that lay on the module before; None: that of its class.
     """
 
@@ -80,8 +54,13 @@ class Boundary:
     binding: InputBinding
     inputs: dict[str, tuple[Transition, Edge]]
     outputs: dict[str, tuple[Transition, Edge, Edge] | None] | None
-    parameters: list[RegionParameter]
+    region: RegionParameters
     original: Callable[..., Any] | None
+
+    @property
+    def parameters(self) -> list[RegionParameter]:
+        """The parameters of the region in the plan."""
+        return self.region.planned
 
     @property
     def forward(self) -> Callable[..., Any]:
@@ -99,9 +78,6 @@ class Boundary:
     @get_platform().uncompiled
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the forward between the communication at entry and that at exit."""
-        for parameter in self.parameters:
-            if parameter.axes:
-                sum_gradient_of(parameter.table.get(parameter.key), self.mesh, parameter.axes)
         places = [
             (name, place)
             for name, place in self.binding.locate(args, kwargs)
@@ -117,7 +93,7 @@ class Boundary:
                 positional[place] = value
         dispatched = self.validate and self.dispatch and bool(places)
         try:
-            with self._parameters_as_dtensors(dispatched):
+            with self.region.in_use(_region_of, as_dtensors=dispatched):
                 result = self.forward(*positional, **keywords)
         except Exception as error:
             told = explained(error, self.name, self.parameters, dispatched=dispatched)
@@ -197,30 +173,16 @@ class Boundary:
             raise PlacementMismatchError(self.name, stage, name, expected.placements, actual)
         return value.to_local()
 
-    @contextmanager
-    def _parameters_as_dtensors(self, wanted: bool) -> Iterator[None]:
-        """While a forward runs on DTensors, its parameters are DTensors too."""
-        if not wanted:
-            yield
-            return
-        replaced: list[tuple[dict[str, Any], str, Any]] = []
-        try:
-            for parameter in self.parameters:
-                table = parameter.table
-                held = table.get(parameter.key)
-                if get_platform().is_tensor(held):
-                    replaced.append((table, parameter.key, held))
-                    table[parameter.key] = DTensor.from_layout(held, parameter.layout)
-            yield
-        finally:
-            for table, key, held in replaced:
-                table[key] = held
-
 
 def boundary_of(module: Any) -> Boundary | None:
     """Return the boundary of a module, or None."""
     found = module.__dict__.get(get_platform().modules.forward_name)
     return found if isinstance(found, Boundary) else None
+
+
+def _region_of(module: Any) -> RegionParameters | None:
+    found = boundary_of(module)
+    return None if found is None else found.region
 
 
 def set_boundary(boundary: Boundary) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hyper_parallel.distributed._builder.contract import listed
 
 if TYPE_CHECKING:
-    from hyper_parallel.distributed._builder.boundary import RegionParameter
+    from hyper_parallel.distributed._builder.region_parameters import RegionParameter
 
 
 def explained(
@@ -45,4 +45,4 @@ def explained(
 
 
 def _with_shapes(parameters: Sequence[RegionParameter]) -> str:
-    return listed([f"{item.path} {tuple(item.table[item.key].shape)}" for item in parameters])
+    return listed([f"{item.path} {tuple(item.parameter.shape)}" for item in parameters])

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
@@ -34,10 +33,6 @@ class GradientSum:
         for axis in self.axes:
             gradient = get_platform().all_reduce(gradient, "sum", self.mesh, axis)
         return gradient
-
-    def __call__(self, gradient: Any) -> Any:
-        """Return the same, as the hook of a parameter."""
-        return get_platform().modules.differentiated_once((self.run(gradient),), (gradient,))[0]
 
 
 class _SumGradients(Function):
@@ -88,35 +83,31 @@ def with_shared_gradient(tensor: Any, count: int) -> Any:
     return _ShareGradient.apply(tensor, count)
 
 
-# Not on the parameter itself: copies and loaded ones would carry the mark, and not the framework's hook.
-_SUMMED: dict[int, tuple[weakref.ref[Any], DeviceMesh, Axes]] = {}
+class _SumParameterGradient(Function):
+    @staticmethod
+    def forward(ctx: Any, parameter: Any, mesh: DeviceMesh, axes: Axes, name: str) -> Any:
+        ctx.add = GradientSum(mesh, axes)
+        ctx.name = name
+        return parameter
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        modules = get_platform().modules
+        if modules.is_sparse(grad):
+            axes = ", ".join(repr(ctx.add.mesh.axis_names[axis]) for axis in ctx.add.axes)
+            raise ValueError(
+                f"the gradient of the parameter {ctx.name!r} is sparse, but is to be summed over the mesh axes {axes}, "
+                "which takes a dense one; make its module with sparse=False"
+            )
+        return *modules.differentiated_once((ctx.add.run(grad),), (grad,)), None, None, None
 
 
-def sum_gradient_of(parameter: Any, mesh: DeviceMesh, axes: Axes) -> None:
-    """Have the gradient of a parameter (or None) summed over mesh axes, once however often this is called.
+def with_summed_parameter_gradient(parameter: Any, mesh: DeviceMesh, axes: Axes, name: str) -> Any:
+    """Return the parameter as a tensor whose gradient is summed over mesh axes on its way to the parameter.
 
-    Raises:
-        ValueError: it is summed over other axes already.
+    One function for each: a parameter that a call does not use gets no gradient, as without a mesh.
     """
     modules = get_platform().modules
-    if not axes or parameter is None or not modules.is_trainable(parameter):
-        return
-    number = id(parameter)
-    found = _SUMMED.get(number)
-    held = None if found is None else found[0]()
-    if found is not None and held is not None and held is parameter:
-        if found[1:] != (mesh, axes):
-            raise ValueError(
-                f"the gradient of a parameter of shape {tuple(parameter.shape)} is summed over the axes {axes} of "
-                f"{mesh}, and over {found[2]} of {found[1]} in another region; a parameter has one gradient"
-            )
-        return
-    modules.on_gradient(parameter, GradientSum(mesh, axes))
-    reference: weakref.ref[Any] = weakref.ref(parameter, lambda gone: _forget(number, gone))
-    _SUMMED[number] = (reference, mesh, axes)
-
-
-def _forget(number: int, gone: Any) -> None:
-    found = _SUMMED.get(number)
-    if found is not None and found[0] is gone:
-        del _SUMMED[number]
+    if not axes or not modules.is_trainable(parameter) or not modules.may_have_gradient(parameter):
+        return parameter
+    return _SumParameterGradient.apply(parameter, mesh, axes, name)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from hyper_parallel.core.dtensor.dtensor import distribute_tensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_types import Replicate
-from hyper_parallel.distributed._builder.boundary import Boundary, RegionParameter
+from hyper_parallel.distributed._builder.boundary import Boundary
 from hyper_parallel.distributed._builder.rank_values import check_values
+from hyper_parallel.distributed._builder.region_parameters import RegionParameter
 from hyper_parallel.platform import get_platform
 
 
@@ -25,29 +26,31 @@ class Part(NamedTuple):
 def _all_of(boundaries: Iterable[Boundary]) -> Iterator[tuple[Boundary, RegionParameter, Any]]:
     for boundary in boundaries:
         for item in boundary.parameters:
-            yield boundary, item, item.table[item.key]
+            yield boundary, item, item.parameter
 
 
 def check_ties(tree: Mapping[str, Any], boundaries: Sequence[Boundary]) -> None:
-    """Raise ValueError if a parameter that several modules share is used in ways that its one gradient cannot serve."""
+    """Raise ValueError if a parameter that several modules share lies in several ways: it has one value.
+
+    Gradients of what is replicated may be summed otherwise in each region.
+    """
     used: dict[int, tuple[str, Any]] = {}
     places: set[tuple[int, str]] = set()
     for boundary, item, parameter in _all_of(boundaries):
         at = f"{boundary.name}.{item.path}".lstrip(".")
-        way = (item.layout, item.axes)
         places.add((id(item.owner), item.key))
-        first, other = used.setdefault(id(parameter), (at, way))
-        if other != way:
+        first, other = used.setdefault(id(parameter), (at, item.layout))
+        if other != item.layout:
             raise ValueError(
-                f"the parameters {first!r} and {at!r} are one, but lie as {other[0]} with gradients summed over "
-                f"{other[1]}, and as {way[0]} with gradients summed over {way[1]}; declare them alike, or untie them"
+                f"the parameters {first!r} and {at!r} are one, but lie as {other}, and as {item.layout}; "
+                "declare them alike, or untie them"
             )
     for name, module in tree.items():
         for key, parameter in get_platform().modules.parameter_table(module).items():
             if (id(module), key) in places or id(parameter) not in used:
                 continue
-            first, (layout, axes) = used[id(parameter)]
-            if axes or any(not item.is_replicate() for item in layout.placements):
+            first, layout = used[id(parameter)]
+            if any(not item.is_replicate() for item in layout.placements):
                 raise ValueError(
                     f"the parameters {first!r} and {f'{name}.{key}'.lstrip('.')!r} are one, but only the first lies "
                     f"inside of a boundary, as {layout}; give the other module a boundary too, or untie them"

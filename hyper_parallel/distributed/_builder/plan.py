@@ -11,11 +11,12 @@ from typing import Any
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
-from hyper_parallel.distributed._builder.boundary import Boundary, RegionParameter, transitions
+from hyper_parallel.distributed._builder.boundary import Boundary, transitions
 from hyper_parallel.distributed._builder.contract import Transition, listed, on_mesh, suggestion
 from hyper_parallel.distributed._builder.function_module import FunctionModule
 from hyper_parallel.distributed._builder.gradient_flow import Edge, Region, axes_that_cut, derive
 from hyper_parallel.distributed._builder.input_binding import InputBinding
+from hyper_parallel.distributed._builder.region_parameters import RegionParameter, RegionParameters
 from hyper_parallel.distributed.recipe_spec import ModuleShardingSpec, declared
 from hyper_parallel.platform import get_platform
 
@@ -123,7 +124,7 @@ def planned(
                 binding=InputBinding(f"For module {name!r}", _forward(tree[name]), inputs),
                 inputs={key: (item, Edge()) for key, item in inputs.items()},
                 outputs=None if spec.out_src is None else dict.fromkeys(spec.out_src),
-                parameters=parameters,
+                region=RegionParameters(tree[name], name, mesh, parameters, ()),
                 original=tree[name].__dict__.get(get_platform().modules.forward_name),
             )
     derive(list(regions.values()))
@@ -159,6 +160,7 @@ def _set_gradients(
     if boundary.outputs is not None:
         for name, output in outputs.items():
             boundary.outputs[name] = output, *region.output_edges(output)
+    boundary.region.axes = tuple(sorted(region.cut))
     for item in boundary.parameters:
         placements = item.layout.placements
         axes = {axis for axis in region.cut if placements[axis].is_replicate()}
@@ -242,5 +244,5 @@ def _region_parameters(where: str, mesh: DeviceMesh, spec: ModuleShardingSpec, p
             layout.get_local_shape(tuple(parameter.shape))
         except ValueError as error:
             raise ValueError(f"{at}: {error}") from error
-        found.append(RegionParameter(owner, key, path, layout, ()))
+        found.append(RegionParameter(parameter, owner, key, path, layout, ()))
     return found

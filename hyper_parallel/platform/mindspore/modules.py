@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import ml_dtypes
@@ -34,6 +33,10 @@ class MindSporeModules(Modules):
                 waiting += reversed(below)
         return found
 
+    def module_table(self, module: Any) -> dict[str, Any]:
+        table: dict[str, Any] = module._cells
+        return table
+
     def parameter_table(self, module: Any) -> dict[str, Any]:
         table: dict[str, Any] = module._params
         return table
@@ -51,8 +54,8 @@ class MindSporeModules(Modules):
     def set_value(self, parameter: Any, value: Any) -> None:
         parameter.set_data(value, slice_shape=True)
 
-    def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
-        parameter.register_hook(change)
+    def mark_stand_in(self, tensor: Any, parameter: Any) -> None:
+        tensor.inited_param = parameter  # where a cell that is called, or lists its parameters, finds the parameter
 
     def may_have_gradient(self, tensor: Any) -> bool:
         floating: bool = tensor.is_floating_point()  # what is differentiated is known only later

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 import torch
+from torch.utils import checkpoint
 
 from hyper_parallel.platform.modules import Modules
 from hyper_parallel.platform.torch.opaque import opaque
@@ -21,6 +23,10 @@ class TorchModules(Modules):
 
     def named_modules(self, module: Any) -> dict[str, Any]:
         return dict(module.named_modules(remove_duplicate=False))
+
+    def module_table(self, module: Any) -> dict[str, Any]:
+        table: dict[str, Any] = module._modules
+        return table
 
     def parameter_table(self, module: Any) -> dict[str, Any]:
         table: dict[str, Any] = module._parameters
@@ -39,12 +45,34 @@ class TorchModules(Modules):
     def set_value(self, parameter: Any, value: Any) -> None:
         parameter.data = value
 
-    def on_gradient(self, parameter: Any, change: Callable[[Any], Any]) -> None:
-        parameter.register_hook(change)
+    @contextmanager
+    def recomputed_within(self, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+        # A reentrant checkpoint records a graph of its own in the backward, and torch has no hook for it. (The other
+        # kind only fills in the values of the graph that the forward has recorded.)
+        function: Any = checkpoint.CheckpointFunction
+
+        class Within:
+            @staticmethod
+            def apply(run: Callable[..., Any], *args: Any) -> Any:
+                def run_within(*inputs: Any) -> Any:
+                    with around():
+                        return run(*inputs)
+
+                return function.apply(run_within, *args)
+
+        checkpoint.CheckpointFunction = Within  # type: ignore[misc, assignment]
+        try:
+            yield
+        finally:
+            checkpoint.CheckpointFunction = function  # type: ignore[misc]
 
     def may_have_gradient(self, tensor: Any) -> bool:
-        wanted: bool = tensor.requires_grad
+        wanted: bool = tensor.requires_grad and torch.is_grad_enabled()
         return wanted
+
+    def is_sparse(self, gradient: Any) -> bool:
+        sparse: bool = gradient.layout != torch.strided
+        return sparse
 
     def detached(self, tensor: Any) -> Any:
         return tensor.detach()
