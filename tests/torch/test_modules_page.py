@@ -39,11 +39,13 @@ def test_the_command_runs_it(tmp_path: Path):
     setting, command, *options = shlex.split(line)
     assert (setting, command, options[-1]) == ("HYPER_PARALLEL_PLATFORM=torch", "torchrun", "feed.py")
     (tmp_path / "feed.py").write_text(CODE)
+    # Each rank writes its lines at once, so that they do not mix.
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     result = subprocess.run(
         # What the script torchrun does; standalone chooses a free port.
         [sys.executable, "-m", "torch.distributed.run", "--standalone", *options],
         cwd=tmp_path,
-        env=os.environ | {"HYPER_PARALLEL_PLATFORM": "torch", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        env=buffered | {"HYPER_PARALLEL_PLATFORM": "torch", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=240,
