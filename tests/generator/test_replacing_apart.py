@@ -20,7 +20,10 @@ from hpgen.journal import Change, apply
 from .spec_texts import LSE, hpgen, lse_text, tree, write_spec
 
 RUN = """
-import time
+import signal, time
+# Started under nohup or in the background of a script, a process would ignore these.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import hpgen.journal
 from hpgen.cli import main
 inner = hpgen.journal.commit

@@ -111,7 +111,10 @@ def test_messages_come_in_the_order_of_the_files(tmp_path: Path) -> None:
 
 
 RUN = """
-import sys, time
+import signal, sys, time
+# Started under nohup or in the background of a script, a process would ignore these.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 import hpgen.render_file
 from hpgen.cli import main
 inner = hpgen.render_file.checked_spec
