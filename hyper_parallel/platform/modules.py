@@ -50,6 +50,10 @@ class Modules(ABC):
     def set_value(self, parameter: Any, value: Any) -> None:
         """Give a parameter another value, of any shape. The parameter stays the same object."""
 
+    def as_tensor(self, parameter: Any) -> Any:
+        """Return a parameter as what functions take, on the same memory."""
+        return parameter
+
     def mark_stand_in(self, tensor: Any, parameter: Any) -> None:  # noqa: B027 - most need no mark
         """Tell the framework which parameter a tensor in a module's table stands for."""
 

@@ -110,4 +110,4 @@ def with_summed_parameter_gradient(parameter: Any, mesh: DeviceMesh, axes: Axes,
     modules = get_platform().modules
     if not axes or not modules.is_trainable(parameter) or not modules.may_have_gradient(parameter):
         return parameter
-    return _SumParameterGradient.apply(parameter, mesh, axes, name)
+    return _SumParameterGradient.apply(modules.as_tensor(parameter), mesh, axes, name)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import ml_dtypes
 import numpy as np
-from mindspore import nn
+from mindspore import mint, nn
 
 from hyper_parallel.core.shard.dfunction import DFunction
 from hyper_parallel.platform.mindspore.host_arrays import to_array, to_tensor
@@ -53,6 +53,10 @@ class MindSporeModules(Modules):
 
     def set_value(self, parameter: Any, value: Any) -> None:
         parameter.set_data(value, slice_shape=True)
+
+    def as_tensor(self, parameter: Any) -> Any:
+        # A function would measure the gradient of a parameter that has been cut by the shape from before the cut.
+        return mint.reshape(parameter, parameter.shape)
 
     def mark_stand_in(self, tensor: Any, parameter: Any) -> None:
         tensor.inited_param = parameter  # where a cell that is called, or lists its parameters, finds the parameter
