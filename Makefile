@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
-CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h generated/*/*.cc docs/*/*/csrc/cpu/*.h docs/*/*/generated/*/*.cc tests/cpp/*/*.h tests/cpp/*/*/*.h tests/cpp/*/*.cc)
+CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h csrc/fake_cann/*.h csrc/fake_cann/*.cc generated/*/*.cc docs/*/*/csrc/cpu/*.h docs/*/*/generated/*/*.cc tests/cpp/*/*.h tests/cpp/*/*/*.h tests/cpp/*/*.cc)
 
 # In front of a command that needs MindSpore, which has no wheels for Python 3.13 and later.
 WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' \

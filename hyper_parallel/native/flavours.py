@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from hyper_parallel.native.compiler import needed_compiler, search_path, words_o
 from hyper_parallel.native.errors import REFERENCE_INSTEAD, EnvironmentFault
 from hyper_parallel.native.translation_unit import shared_sources
 
+CANN_VARIABLE = "ASCEND_OPP_PATH"
 FLAGS_VARIABLE = "HYPER_PARALLEL_CXXFLAGS"
 # The same for every flavour, so that one kernel gives the same bits in all of them. Kernels never read errno.
 KERNEL_FLAGS = ("-O3", "-fno-math-errno")
@@ -117,6 +119,7 @@ class MindSporeFlavour(Flavour):
     def fingerprint(self) -> tuple[str, ...]:
         return (
             self.backend,
+            *(_cann_version() if self.backend == "Ascend" else ()),
             str(sysconfig.get_config_var("EXT_SUFFIX")),
             platform.machine(),
             _version("mindspore"),
@@ -127,6 +130,11 @@ class MindSporeFlavour(Flavour):
 
     def command(self, source: Path, includes: tuple[Path, ...], module: str) -> list[str]:
         needed_compiler()
+        if self.backend == "Ascend" and cann_folder() is None:
+            raise EnvironmentFault(
+                f"kernels for Ascend are compiled with the CANN toolkit, and {CANN_VARIABLE} does not say where its opp "
+                "folder is: source the toolkit's set_env.sh"
+            )
         if shutil.which("ninja", path=search_path()) is None:
             raise EnvironmentFault(
                 f"MindSpore builds with ninja, which is not installed: pip install ninja, or {REFERENCE_INSTEAD}"
@@ -141,6 +149,22 @@ class MindSporeFlavour(Flavour):
             "build_dir": str(source.parent),
         }
         return [sys.executable, "-m", "hyper_parallel.native.mindspore_build", json.dumps(wanted)]
+
+
+def cann_folder() -> Path | None:
+    """The CANN toolkit that the environment names; None if there is none."""
+    opp = os.environ.get(CANN_VARIABLE)
+    folder = Path(os.path.realpath(opp)).parent if opp else None
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def _cann_version() -> tuple[str, ...]:
+    """What a toolkit is told from others by: its folder, whose name has the version, and what it says of itself."""
+    folder = cann_folder()
+    if folder is None:
+        return ()
+    notes = (folder / name for name in ("version.cfg", "version.info"))
+    return (str(folder), *(note.read_text(encoding="utf-8", errors="replace") for note in notes if note.is_file()))
 
 
 def _version(package: str) -> str:
