@@ -14,10 +14,6 @@
 namespace fake_cann {
 namespace {
 
-const Dtypes kHalf = {ACL_FLOAT16, ACL_BF16};
-const Dtypes kFloat = {ACL_FLOAT};
-const Dtypes kInt32 = {ACL_INT32};
-
 // What the layout says of the dims: B S1 or T1 for the rows of queries, B S2 or T2 for those of keys.
 struct Rows {
   bool is_packed;

@@ -12,9 +12,6 @@
 namespace fake_cann {
 namespace {
 
-const Dtypes kHalf = {ACL_FLOAT16, ACL_BF16};
-const Dtypes kFloat = {ACL_FLOAT};
-
 // The dims of the tokens, from the rank of a tensor that has N and C behind them.
 std::string TokensOf(const Plan& plan, const aclTensor* x) {
   plan.Demand(x != nullptr, "x should not be null");

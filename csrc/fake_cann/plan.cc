@@ -205,15 +205,29 @@ void Plan::Add(const Parameter& parameter, const Dtypes& dtypes, const std::stri
   parameters_.push_back(parameter);
 }
 
-aclOpExecutor* Plan::MakeExecutor() const {
+aclOpExecutor* NewExecutor(
+  const std::string& kernel,
+  const std::vector<const aclTensor*>& tensors,
+  std::function<std::function<void()>()> bind
+) {
   auto* const executor = new aclOpExecutor;
-  executor->kernel = kernel_;
+  executor->kernel = kernel;
   executor->is_repeatable = false;
-  executor->workspace_size = kWorkspaceGrain * (1 + parameters_.size());
-  for (const Parameter& parameter : parameters_) {
-    executor->tensors.push_back(const_cast<aclTensor*>(parameter.tensor));
+  executor->workspace_size = kWorkspaceGrain * (1 + tensors.size());
+  for (const aclTensor* tensor : tensors) {
+    executor->tensors.push_back(const_cast<aclTensor*>(tensor));
   }
-  executor->bind = [kernel = kernel_, parameters = parameters_, compute = compute_]() {
+  executor->bind = std::move(bind);
+  Created(kExecutor, executor);
+  return executor;
+}
+
+aclOpExecutor* Plan::MakeExecutor() const {
+  std::vector<const aclTensor*> tensors;
+  for (const Parameter& parameter : parameters_) {
+    tensors.push_back(parameter.tensor);
+  }
+  return NewExecutor(kernel_, tensors, [kernel = kernel_, parameters = parameters_, compute = compute_]() {
     const auto staged = std::make_shared<std::vector<Staged>>();
     for (const auto& [name, is_output, tensor] : parameters) {
       if (tensor != nullptr) {
@@ -243,9 +257,7 @@ aclOpExecutor* Plan::MakeExecutor() const {
         each.memory.reset();
       }
     };
-  };
-  Created(kExecutor, executor);
-  return executor;
+  });
 }
 
 aclnnStatus Planned(

@@ -36,6 +36,10 @@ namespace cpu = ::hyper_parallel::cpu;
 
 using Dtypes = std::set<aclDataType>;
 
+inline const Dtypes kHalf = {ACL_FLOAT16, ACL_BF16};
+inline const Dtypes kFloat = {ACL_FLOAT};
+inline const Dtypes kInt32 = {ACL_INT32};
+
 // A tensor's memory while the kernel runs: a copy of exactly its size, so that whoever reads or writes past it touches
 // memory that is nobody's.
 struct Staged {
@@ -98,6 +102,13 @@ class Plan {
   cpu::Extents extents_;
   std::function<void(const Arguments&)> compute_;
 };
+
+// What is behind a planned call: `bind` is called at the launch, and what it returns when the device gets to it.
+aclOpExecutor* NewExecutor(
+  const std::string& kernel,
+  const std::vector<const aclTensor*>& tensors,
+  std::function<std::function<void()>()> bind
+);
 
 // What a kernel that writes no executor answers, as CANN does for wrong arguments.
 constexpr aclnnStatus kInvalidArguments = 161002;

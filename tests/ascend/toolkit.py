@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -25,7 +26,7 @@ from pathlib import Path
 import filelock
 
 from hpgen.user_cache import default_folder
-from hyper_parallel.native.compiler import compiler_identity, needed_compiler, run_build
+from hyper_parallel.native.compiler import compiler_identity, needed_compiler
 from hyper_parallel.native.errors import KernelBuildError
 from hyper_parallel.native.flavours import KERNEL_FLAGS
 from tests.ascend import public_headers, unimplemented_entries
@@ -40,14 +41,16 @@ FLAGS = (
     "-D_GLIBCXX_USE_CXX11_ABI=0",  # as MindSpore and CANN
     "-Dhyper_parallel=fake_cann_kernels",  # its kernels are not those of another library in the process
 )
+LOG_LEVEL = "GLOG_v"
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = (
     "libopapi libnnopbase libge_runner libgraph libmsprofiler libhccl libruntime libplatform libc_sec libascend_hal "
     "libacl_tdt_channel libacl_op_compiler driver/libascend_hal"
 ).split()
 """All of them are this library: whoever opens one finds what is there, and nothing else."""
-# The public headers lack what MindSpore's name of the graph engine.
-ALLOCATOR = """#pragma once
+# A name of the graph engine that MindSpore's headers use and the public ones do not declare.
+ALLOCATOR = "fake_cann_allocator.h"
+ALLOCATOR_TEXT = """#pragma once
 #include <memory>
 namespace ge {
 class Allocator;
@@ -58,20 +61,27 @@ using AllocatorPtr = std::shared_ptr<Allocator>;
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A toolkit in a folder; `sanitized` if it looks for errors of memory and undefined behaviour."""
+    """A toolkit in two folders, so that what is compiled with the headers does not depend on the device.
 
-    folder: Path
+    Attributes:
+        headers: CANN's folder, as `ASCEND_OPP_PATH` names it: include/, opp/, and what is linked with.
+        libraries: The folder of the device.
+        sanitized: Whether it looks for errors of memory and for undefined behaviour.
+    """
+
+    headers: Path
+    libraries: Path
     sanitized: bool
 
     def environment(self) -> dict[str, str]:
         """The variables in which a process runs on it."""
-        flags = ["-include", str(self.folder / "include" / "fake_cann_allocator.h")]
+        flags = ["-include", str(self.headers / "include" / ALLOCATOR)]
         found = {
             **os.environ,
-            "ASCEND_OPP_PATH": str(self.folder / "opp"),
-            "LD_LIBRARY_PATH": str(self.folder / "lib64"),
+            "ASCEND_OPP_PATH": str(self.headers / "opp"),
+            "LD_LIBRARY_PATH": str(self.libraries),
             # MindSpore misses CANN's Python packages, which only graphs need, and says so at every start.
-            "GLOG_v": os.environ.get("GLOG_v", "4"),
+            LOG_LEVEL: os.environ.get(LOG_LEVEL, "4"),
         }
         if self.sanitized:
             flags += SANITIZERS
@@ -95,19 +105,29 @@ def toolkit(sanitized: bool = False) -> Toolkit:
     assert base is not None, "HPGEN_CACHE_DIR or a home folder"
     base = base.absolute() / "fake-cann"
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    digest = _digest(sanitized)
+    public = base / f"torch-npu-{public_headers.version()}"
+    headers = base / f"headers-{_digest(SOURCES / 'prototypes.h')}" / "Ascend" / "cann"
+    flags = [*FLAGS, *KERNEL_FLAGS, *(SANITIZERS if sanitized else ())]
+    sources = [*SOURCES.glob("*"), *(ROOT / "csrc" / "cpu").glob("*.h")]
     # MindSpore takes only a folder of such a name for CANN's.
-    found = Toolkit(base / digest / "Ascend" / "cann", sanitized)
+    libraries = base / f"device-{_digest(*sources, others=flags)}" / "Ascend" / "cann" / "lib64"
     with filelock.FileLock(base / ".lock"):
-        headers = base / f"torch-npu-{public_headers.version()}"
+        if not public.is_dir():
+            _put(public, public_headers.unpack)
         if not headers.is_dir():
-            _put(headers, public_headers.unpack)
-        if not (base / digest).is_dir():
-            _put(base / digest, lambda work: _make(work / "Ascend" / "cann", headers, sanitized))
-    return found
+            _put(headers.parents[1], lambda work: _make_headers(work / "Ascend" / "cann", public))
+        if not libraries.is_dir():
+            _put(
+                libraries.parents[2],
+                lambda work: _compile(work / libraries.relative_to(libraries.parents[2]), headers / "include", flags),
+            )
+        linked = headers / "lib64" / LIBRARY
+        linked.unlink(missing_ok=True)
+        linked.symlink_to(libraries / LIBRARY)
+    return Toolkit(headers, libraries, sanitized)
 
 
-def _put(folder: Path, make) -> None:
+def _put(folder: Path, make: Callable[[Path], None]) -> None:
     """Make a folder as a whole, or not at all."""
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".work-"))
     try:
@@ -117,36 +137,31 @@ def _put(folder: Path, make) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _digest(sanitized: bool) -> str:
+def _digest(*sources: Path, others: Iterable[str] = ()) -> str:
+    """A hash of the sources, of how they are compiled, and of what makes a toolkit of them."""
     found = hashlib.sha256()
-    for part in (compiler_identity(needed_compiler()), metadata.version("mindspore"), public_headers.version()):
+    versions = (compiler_identity(needed_compiler()), metadata.version("mindspore"), public_headers.version())
+    for part in (*versions, *others):
         found.update(f"{part}\0".encode())
-    found.update(str(_flags(sanitized)).encode())
-    here = Path(__file__).parent
-    for path in sorted([*SOURCES.glob("*"), *(ROOT / "csrc" / "cpu").glob("*.h"), *here.glob("*.py")]):
-        if path.parent != here or path.name in ("toolkit.py", "public_headers.py", "unimplemented_entries.py"):
-            found.update(f"{path.name}\0".encode() + path.read_bytes())
+    for path in (
+        *sorted(sources),
+        *(Path(module.__file__) for module in (public_headers, unimplemented_entries)),
+        Path(__file__),
+    ):
+        found.update(f"{path.name}\0".encode() + path.read_bytes())
     return found.hexdigest()[:16]
 
 
-def _flags(sanitized: bool) -> list[str]:
-    return [*FLAGS, *KERNEL_FLAGS, *(SANITIZERS if sanitized else ())]
-
-
-def _make(cann: Path, headers: Path, sanitized: bool) -> None:
-    """CANN's folder: opp/, include/ and lib64/."""
-    include, libraries = cann / "include", cann / "lib64"
+def _make_headers(cann: Path, public: Path) -> None:
+    """CANN's folder without its libraries."""
+    include = cann / "include"
     (cann / "opp").mkdir(parents=True)
-    shutil.copytree(headers / "acl" / "inc", include)
-    shutil.copytree(headers / "hccl" / "inc" / "hccl", include / "hccl")
-    shutil.copytree(headers / "hccl", include / "third_party" / "hccl")
-    (include / "fake_cann_allocator.h").write_text(ALLOCATOR)
+    (cann / "lib64").mkdir()
+    shutil.copytree(public / "acl" / "inc", include)
+    shutil.copytree(public / "hccl" / "inc" / "hccl", include / "hccl")
+    shutil.copytree(public / "hccl", include / "third_party" / "hccl")
+    (include / ALLOCATOR).write_text(ALLOCATOR_TEXT)
     _write_prototypes(include / "aclnnop")
-    (libraries / "driver").mkdir(parents=True)
-    _compile(include, libraries / LIBRARY, sanitized)
-    for name in OTHER_NAMES:
-        link = libraries / f"{name}.so"
-        link.symlink_to(os.path.relpath(libraries / LIBRARY, link.parent))
 
 
 def _write_prototypes(folder: Path) -> None:
@@ -159,27 +174,32 @@ def _write_prototypes(folder: Path) -> None:
         (folder / f"aclnn_{words}.h").write_text('#pragma once\n#include "aclnnop/fake_cann_prototypes.h"\n')
 
 
-def _compile(include: Path, library: Path, sanitized: bool) -> None:
+def _compile(libraries: Path, include: Path, flags: list[str]) -> None:
+    """The device, under all the names that CANN's libraries have."""
+    (libraries / "driver").mkdir(parents=True)
+    command = [*needed_compiler(), *flags, f"-I{ROOT}", f"-I{include}"]
+    print("compiling the fake CANN; this takes about half a minute, once", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="fake-cann-") as folder:
         work = Path(folder)
         (work / "entries.s").write_text(unimplemented_entries.assembly())
-        sources = [*sorted(SOURCES.glob("*.cc")), work / "entries.s"]
 
-        def compiled(source: Path) -> Path:
-            target = work / f"{source.stem}.o"
-            command = [*needed_compiler(), *_flags(sanitized), f"-I{ROOT}", f"-I{include}", "-c", str(source)]
-            run_build(
-                [*command, "-o", str(target)],
-                f"compiling {source.name}",
-                "a quarter of a minute",
-                work / f"{source.stem}.log",
-            )
+        def compiled(source: Path) -> str:
+            target = str(work / f"{source.stem}.o")
+            _run([*command, "-c", str(source), "-o", target])
             return target
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = list(pool.map(compiled, sources))
-        command = [*needed_compiler(), *_flags(sanitized), "-shared", *map(str, objects), f"-Wl,-soname,{LIBRARY}"]
-        run_build([*command, "-o", str(library)], f"linking {LIBRARY}", "a moment", work / "link.log")
+            objects = list(pool.map(compiled, [*sorted(SOURCES.glob("*.cc")), work / "entries.s"]))
+        _run([*command, "-shared", f"-Wl,-soname,{LIBRARY}", *objects, "-o", str(libraries / LIBRARY)])
+    for name in OTHER_NAMES:
+        link = libraries / f"{name}.so"
+        link.symlink_to(os.path.relpath(libraries / LIBRARY, link.parent))
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise KernelBuildError(result.stderr)
 
 
 def main(arguments: list[str]) -> None:
