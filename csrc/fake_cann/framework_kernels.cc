@@ -115,6 +115,7 @@ void ForEach(const Index& shape, const std::function<void(const Index&)>& each) 
 
 using Compute = std::function<void(const std::vector<Elements>&)>;
 
+// `tensors` are those of the call, in its order.
 aclnnStatus PlannedElementwise(
   const char* kernel,
   const std::vector<const aclTensor*>& tensors,
@@ -168,7 +169,9 @@ aclnnStatus aclnnInplaceCopyGetWorkspaceSize(
   uint64_t* workspaceSize,
   aclOpExecutor** executor
 ) {
-  return PlannedMap("aclnnInplaceCopy", {src, selfRef}, workspaceSize, executor, [](const Values& of) { return of[0]; });
+  return PlannedElementwise("aclnnInplaceCopy", {selfRef, src}, workspaceSize, executor, [](const auto& all) {
+    fake_cann::ForEach(all[0].shape(), [&](const fake_cann::Index& index) { all[0].Write(index, all[1].Read(index)); });
+  });
 }
 
 aclnnStatus aclnnInplaceOneGetWorkspaceSize(aclTensor* selfRef, uint64_t* workspaceSize, aclOpExecutor** executor) {
