@@ -165,6 +165,16 @@ int aclSetTensorAddr(aclOpExecutor* executor, size_t index, aclTensor* tensor, v
   return ACL_SUCCESS;
 }
 
+// Memory that plans share within a thread, which the fake has no use for.
+
+int InitHugeMemThreadLocal(void*, bool) {
+  return ACL_SUCCESS;
+}
+
+void UnInitHugeMemThreadLocal(void*, bool) {}
+
+void ReleaseHugeMem(void*, bool) {}
+
 int64_t fake_cann_live(const char* kind) {
   const std::lock_guard<std::mutex> locked(fake_cann::TheRegistry().mutex);
   return static_cast<int64_t>(fake_cann::TheRegistry().live[kind].size());

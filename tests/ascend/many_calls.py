@@ -1,0 +1,82 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""Many calls in a process of their own: each with the host kernels' bits; what lives on after them is printed as JSON.
+
+Run:  python -m tests.ascend.many_calls KEPT CALLS
+
+MindSpore keeps the plans of each kernel, up to 1024 of them, and only then destroys their objects. KEPT is another
+number, which a process can choose once; -1 leaves it at that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+
+POOL = 300
+SAMPLES = 20
+
+
+def heap_bytes() -> int:
+    """What has been allocated and not been freed, where a sanitizer counts it; else 0."""
+    try:
+        count = ctypes.CDLL(None).__sanitizer_get_current_allocated_bytes
+    except AttributeError:
+        return 0
+    count.restype = ctypes.c_size_t
+    return int(count())
+
+
+def main() -> None:
+    kept, calls = (int(argument) for argument in sys.argv[1:])
+    if kept >= 0:
+        ms.device_context.ascend.op_tuning.aclnn_cache(False, kept)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mindspore"))
+    from on_mindspore import MINDSPORE
+
+    from hyper_parallel.native.flavours import MindSporeFlavour
+    from hyper_parallel.native.kernels import native_kernel
+    from tests.ascend.device import FakeDevice
+    from tests.ascend.drawn_calls import bits, drawn_calls
+
+    device = FakeDevice()
+
+    def run(kernel: str, arguments: Any) -> list[Any]:
+        given = (MINDSPORE.tensor(value) if isinstance(value, np.ndarray) else value for value in arguments)
+        made = native_kernel(kernel, MindSporeFlavour("Ascend"))(*given)
+        return list(made) if isinstance(made, list | tuple) else [made]
+
+    pool = drawn_calls(POOL, seed=8)
+    rng = np.random.default_rng(9)
+    wrong: list[str] = []
+    seen = []
+    for turn in range(calls):
+        # All of them once, to begin with: what is kept is then at its most.
+        call = pool[turn if turn < len(pool) else int(rng.integers(len(pool)))]
+        found = [MINDSPORE.array(output) for output in run(call.kernel, call.arguments)]
+        if [bits(value) for value in found] != [bits(value) for value in call.outputs]:
+            wrong.append(call.kernel)
+        if turn % (calls // SAMPLES) == 0:
+            seen.append({**device.live(), "device bytes": ms.runtime.memory_allocated(), "heap bytes": heap_bytes()})
+    print(
+        json.dumps(
+            {
+                "kernels": sorted({call.kernel for call in pool}),
+                "wrong": wrong,
+                "faults": device.take_faults(),
+                "planned": device.planned(),
+                "launched": device.launched(),
+                "seen": seen,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
