@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hyper_parallel.distributed._builder.local_region import local_region
     from hyper_parallel.platform import get_platform
 
-    from . import custom_ops, distributed
+    from . import context_parallel, custom_ops, distributed
 
 __all__ = [
     "DTensor",
@@ -34,6 +34,7 @@ __all__ = [
     "Replicate",
     "Shard",
     "StridedShard",
+    "context_parallel",
     "custom_ops",
     "disable_dtensor_dispatch",
     "distribute_tensor",
@@ -66,7 +67,7 @@ _MODULE_OF = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("custom_ops", "distributed"):
+    if name in ("context_parallel", "custom_ops", "distributed"):
         return importlib.import_module(f"hyper_parallel.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'hyper_parallel' has no attribute {name!r}")

@@ -53,7 +53,7 @@ def test_there_is_no_other_command() -> None:
     assert {words[0] for words in commands()} == {"hpgen", "make"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/runtime.md", "docs/modules.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/runtime.md", "docs/modules.md", "docs/context_parallel.md"])
 def test_the_python_code_runs(page: str) -> None:
     code = "\n".join(re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE))
     assert code

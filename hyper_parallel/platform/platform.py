@@ -12,6 +12,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
     from hyper_parallel.platform.modules import Modules
 
@@ -157,6 +160,10 @@ class Platform(ABC):
     @abstractmethod
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         """Return elements ``start .. start+length`` of dimension ``dim``, as a view where the framework has views."""
+
+    @abstractmethod
+    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
+        """Return the elements ``index`` of dimension ``dim``, in that order, as a copy. Differentiable."""
 
     @abstractmethod
     def scaled(self, tensor: Any, factor: Any) -> Any:

@@ -54,7 +54,7 @@ class DTensor(DTensorBase):
             TypeError: ``local`` is not a tensor of the framework.
             ValueError: placements that do not fit, a rank outside of the mesh, a shape that does not agree.
         """
-        _check_plain_tensor(local, "DTensor.from_local")
+        check_plain_tensor(local, "DTensor.from_local")
         layout = Layout.from_placements(mesh, placements, local.ndim)
         mesh.check_current_rank()
         result = cls.from_layout(local, layout)
@@ -144,7 +144,7 @@ def distribute_tensor(tensor: Any, mesh: DeviceMesh, placements: Sequence[Placem
         TypeError: ``tensor`` is not a tensor of the framework.
         ValueError: a dimension that cannot be cut evenly, a Partial placement, a rank outside of the mesh.
     """
-    _check_plain_tensor(tensor, "distribute_tensor")
+    check_plain_tensor(tensor, "distribute_tensor")
     layout = Layout.from_placements(mesh, placements, tensor.ndim)
     if layout.is_partial():
         raise ValueError(
@@ -160,7 +160,8 @@ def distribute_tensor(tensor: Any, mesh: DeviceMesh, placements: Sequence[Placem
     return DTensor.from_layout(local, layout)
 
 
-def _check_plain_tensor(value: object, where: str) -> None:
+def check_plain_tensor(value: object, where: str) -> None:
+    """Raise TypeError if the value is not a tensor of the framework, or is a DTensor."""
     if isinstance(value, DTensor):
         raise TypeError(f"{where} takes a plain tensor, but got a DTensor; use its redistribute or to_local")
     platform = get_platform()

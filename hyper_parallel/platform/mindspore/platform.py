@@ -22,6 +22,8 @@ from hyper_parallel.platform.peers import among_ranks
 from hyper_parallel.platform.platform import Platform
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
     from hyper_parallel.platform.modules import Modules
 
@@ -72,6 +74,12 @@ class MindSporePlatform(Platform):
 
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return mint.narrow(tensor, dim, start, length)
+
+    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
+        places = to_tensor(index)
+        if tensor.dtype == ms.bfloat16 and self._target == "CPU":  # has no such kernel; float32 holds every value
+            return ops.gather(tensor.astype(ms.float32), places, dim).astype(ms.bfloat16)
+        return ops.gather(tensor, places, dim)
 
     def scaled(self, tensor: Any, factor: Any) -> Any:
         # Rounded once; and not every pair of dtypes has a product on the CPU.

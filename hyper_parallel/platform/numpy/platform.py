@@ -19,6 +19,8 @@ from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.reduction import reduce_arrays
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 
 
@@ -51,6 +53,9 @@ class NumpyPlatform(Platform):
 
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor[(slice(None),) * (dim % tensor.ndim) + (slice(start, start + length),)]
+
+    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
+        return tensor[(slice(None),) * (dim % tensor.ndim) + (index,)]
 
     def scaled(self, tensor: Any, factor: Any) -> Any:
         return (tensor * factor.reshape(-1)[0]).astype(tensor.dtype)

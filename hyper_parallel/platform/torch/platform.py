@@ -26,6 +26,9 @@ from hyper_parallel.platform.torch.kernel_source import given_kernel
 from hyper_parallel.platform.torch.opaque import opaque
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
     from hyper_parallel.platform.modules import Modules
 
@@ -106,6 +109,9 @@ class TorchPlatform(Platform):
 
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor.narrow(dim, start, length)
+
+    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
+        return tensor.index_select(dim, torch.tensor(index, device=tensor.device))
 
     def scaled(self, tensor: Any, factor: Any) -> Any:
         message = "a gradient that the forward kernel has computed has no derivative of its own"

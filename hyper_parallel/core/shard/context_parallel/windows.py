@@ -204,21 +204,23 @@ def _windows_per_document(
 ) -> tuple[Window, ...]:
     """The windows of the blocks that are a chunk of every document. Arrays are `[blocks, documents]`."""
     residuals = _checked(mask, ratio, residuals, documents)
-    lengths = documents.query_lengths
-    check_document_lengths(order, ranks, lengths, "query rows")
-    chunks = np.array(chunks_of_rank(order, rank, ranks))[:, None]
+    chunks = chunks_of_rank(order, rank, ranks)
     count = len(chunks) * ranks
-    chunk_lengths = lengths // count
-    query_ends = documents.query_ends // count  # no remainder: that of a sum of multiples
+    query_ends = documents.query_ends // count
+    if np.count_nonzero(query_ends * count - documents.query_ends):  # as soon as one length is not divisible
+        check_document_lengths(order, ranks, documents.query_lengths, "query rows")
     rows = int(query_ends[-1])
+    chunk_lengths = query_ends.copy()
+    chunk_lengths[1:] -= query_ends[:-1]
     if mask == "causal":
-        kept, rests = _kept_keys(documents, (chunks + 1) * chunk_lengths, chunk_lengths > 0, ratio, residuals)
+        stops = np.array([chunk_lengths * (chunk + 1) for chunk in chunks])
+        kept, rests = _kept_keys(documents, stops, chunk_lengths > 0, ratio, residuals)
     else:
-        kept = np.broadcast_to(documents.key_lengths, (len(chunks), len(lengths)))
+        kept = np.broadcast_to(documents.key_lengths, (len(chunks), len(query_ends)))
         rests = None if residuals is None else np.broadcast_to(residuals, kept.shape)
     key_ends = kept.cumsum(axis=1)
     # A rank holds q_i/N rows of every document, one document after the other.
-    held_at = (documents.query_ends - lengths) // ranks
+    held_at = (query_ends - chunk_lengths) * len(chunks)
     windows = []
     for at in range(len(chunks)):
         stops = held_at + chunk_lengths
