@@ -17,7 +17,8 @@ def run_cases(ranks, step):
     framework = Framework(
         tensor=lambda array, dtype: ms.Tensor(np.asarray(array, np.float32)).astype(getattr(ms, dtype)),
         array=lambda tensor: tensor.astype(ms.float32).asnumpy().astype(np.float64),
-        gradient=lambda function, tensor: ms.grad(function)(tensor).asnumpy(),
+        gradient=lambda function, tensor: ms.grad(function)(tensor).astype(ms.float32).asnumpy().astype(np.float64),
+        wide=lambda tensor: tensor.astype(ms.float32),
     )
     return [run_case(case, framework) for case in cases_of(ranks)[::step]]
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 def gradient(function, tensor):
     leaf = tensor.detach().clone().requires_grad_()
     function(leaf).backward()
-    return leaf.grad.numpy()
+    return leaf.grad.double().numpy()
 
 
 def run_cases(ranks):
@@ -23,6 +23,7 @@ def run_cases(ranks):
         tensor=lambda array, dtype: torch.tensor(array).to(getattr(torch, dtype)),
         array=lambda tensor: tensor.detach().double().numpy(),
         gradient=gradient,
+        wide=lambda tensor: tensor.float(),
     )
     return [run_case(case, framework) for case in cases_of(ranks)]
 

@@ -12,6 +12,7 @@ import autograd
 import ml_dtypes
 import numpy as np
 import pytest
+from autograd.tracer import getval
 
 from hyper_parallel import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
 from hyper_parallel.context_parallel import (
@@ -29,8 +30,9 @@ from tests.dealing_cases import Case, Framework, cases_of, check_case, run_case
 DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "int64": np.int64}
 NUMPY = Framework(
     tensor=lambda array, dtype: np.asarray(array, DTYPES[dtype]),
-    array=lambda tensor: np.asarray(tensor, np.float64),
-    gradient=lambda function, tensor: autograd.grad(function)(tensor),
+    array=lambda tensor: np.asarray(getval(tensor), np.float64),
+    gradient=lambda function, tensor: np.asarray(autograd.grad(function)(tensor), np.float64),
+    wide=lambda tensor: tensor.astype(np.float32),
 )
 
 
