@@ -45,9 +45,9 @@ them is added at the same places.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from hyper_parallel.core.shard.context_parallel.documents import Documents
 from hyper_parallel.core.shard.context_parallel.intervals import Intervals
@@ -213,8 +213,7 @@ def _windows_per_document(
     chunk_lengths = query_ends.copy()
     chunk_lengths[1:] -= query_ends[:-1]
     if mask == "causal":
-        stops = np.array([chunk_lengths * (chunk + 1) for chunk in chunks])
-        kept, rests = _kept_keys(documents, stops, chunk_lengths > 0, ratio, residuals)
+        kept, rests = _kept_keys(documents, chunk_lengths, _column(chunks), ratio, residuals)
     else:
         kept = np.broadcast_to(documents.key_lengths, (len(chunks), len(query_ends)))
         rests = None if residuals is None else np.broadcast_to(residuals, kept.shape)
@@ -237,16 +236,24 @@ def _windows_per_document(
 
 
 def _kept_keys(
-    documents: Documents, stops: IntArray, has_rows: npt.NDArray[np.bool_], ratio: int, residuals: IntArray | None
+    documents: Documents, chunk_lengths: IntArray, chunks: IntArray, ratio: int, residuals: IntArray | None
 ) -> tuple[IntArray, IntArray | None]:
-    """k' and the residual of every document for rows that end at `stops`, `[..., documents]`."""
-    tokens = documents.key_lengths * ratio - documents.query_lengths
+    """k' and the residual of every document for each of the `chunks`, which are `[blocks, 1]`."""
+    tokens = documents.key_lengths * ratio if ratio > 1 else documents.key_lengths
+    tokens = tokens - documents.query_lengths
     if residuals is not None:
         tokens += residuals
-    tokens = np.where(has_rows, np.maximum(tokens + stops, 0), 0)
+    tokens = np.maximum(tokens + chunk_lengths * (chunks + 1), 0)
+    if np.count_nonzero(chunk_lengths) < len(chunk_lengths):
+        tokens[:, chunk_lengths == 0] = 0  # no rows
     if ratio == 1:
         return tokens, None if residuals is None else np.zeros_like(tokens)
     return tokens // ratio, None if residuals is None else tokens % ratio
+
+
+@lru_cache(maxsize=256)
+def _column(chunks: tuple[int, ...]) -> IntArray:
+    return np.array(chunks)[:, None]
 
 
 def _key_places(documents: Documents, order: SequenceOrder, ranks: int, kept: IntArray, count: int) -> Intervals:
