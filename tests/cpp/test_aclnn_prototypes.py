@@ -33,6 +33,13 @@ def all_operators(folder: Path) -> Path:
     return unit
 
 
+def test_every_kernel_is_declared() -> None:
+    launched = {
+        kernel for path in GENERATED.values() for kernel in re.findall(r"HP_ACLNN_KERNEL\((\w+)\)", path.read_text())
+    }
+    assert launched == PROTOTYPES.keys() == FILES.keys()
+
+
 def test_every_call_is_as_declared(tmp_path: Path) -> None:
     write_headers(tmp_path)
     assert said_of(all_operators(tmp_path), tmp_path) == ""
@@ -65,22 +72,26 @@ def refused_kernels(said: str) -> set[str]:
 # What is replaced in the prototype of the dense loss, by what, and the first argument that is then wrong.
 WRONG = {
     "tensor and integers swapped": (
-        "tensor key_rope, ints actual_seq_qlen",
-        "ints actual_seq_qlen, tensor key_rope",
+        "const aclTensor* keyRope, const aclIntArray* actualSeqQlen",
+        "const aclIntArray* actualSeqQlen, const aclTensor* keyRope",
         "10, const aclTensor*, const aclIntArray*",
     ),
-    "int32_t for int64_t": ("int64 pre_tokens", "int32 pre_tokens", "16, long int, int"),
-    "bool for int64_t": ("int64 sparse_mode", "bool sparse_mode", "15, long int, bool"),
-    "double for int64_t": ("int64 next_tokens", "double next_tokens", "17, long int, double"),
-    "float for double": ("double scale_value", "float scale_value", "13, double, float"),
-    "string for a tensor": ("tensor query,", "string query,", "0, const aclTensor*, char*"),
+    "int32_t for int64_t": ("int64_t preTokens", "int32_t preTokens", "16, long int, int"),
+    "bool for int64_t": ("int64_t sparseMode", "bool sparseMode", "15, long int, bool"),
+    "double for int64_t": ("int64_t nextTokens", "double nextTokens", "17, long int, double"),
+    "float for double": ("double scaleValue", "float scaleValue", "13, double, float"),
+    "string for a tensor": ("const aclTensor* query,", "char* query,", "0, const aclTensor*, char*"),
     "moved": (
-        "ints actual_seq_qlen, ints actual_seq_klen, double scale_value",
-        "double scale_value, ints actual_seq_qlen, ints actual_seq_klen",
+        "const aclIntArray* actualSeqQlen, const aclIntArray* actualSeqKlen, double scaleValue",
+        "double scaleValue, const aclIntArray* actualSeqQlen, const aclIntArray* actualSeqKlen",
         "11, const aclIntArray*, double",
     ),
-    "one missing in the call": ("tensor loss", "tensor loss, tensor count", "22, long unsigned int*, const aclTensor*"),
-    "one too many in the call": (", tensor loss", "", "21, const aclTensor*, long unsigned int*"),
+    "one missing in the call": (
+        "const aclTensor* loss",
+        "const aclTensor* loss, const aclTensor* count",
+        "22, long unsigned int*, const aclTensor*",
+    ),
+    "one too many in the call": (", const aclTensor* loss", "", "21, const aclTensor*, long unsigned int*"),
 }
 
 
@@ -97,7 +108,7 @@ def test_a_call_that_differs_does_not_compile(old: str, new: str, first: str, tm
 def test_narrow_integers_are_declared_so(tmp_path: Path) -> None:
     """The other way round: the call has int32_t."""
     kernel = "aclnnMhcPreSinkhorn"
-    wide = PROTOTYPES[kernel].replace("int32 num_iters", "int64 num_iters")
+    wide = PROTOTYPES[kernel].replace("int32_t numIters", "int64_t numIters")
     write_headers(tmp_path, {**PROTOTYPES, kernel: wide})
     said = said_of(GENERATED["npu_mhc_pre_sinkhorn"], tmp_path)
     assert refused_kernels(said) == {kernel}
@@ -109,7 +120,7 @@ def test_what_the_page_shows(tmp_path: Path) -> None:
     section = page.split("\n## Prototypes of aclnn kernels\n")[1]
     (shown,) = re.findall(r"^```text\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
     kernel = "aclnnMhcPost"
-    write_headers(tmp_path, {**PROTOTYPES, kernel: PROTOTYPES[kernel].replace("tensor h_res", "ints h_res")})
+    write_headers(tmp_path, {**PROTOTYPES, kernel: PROTOTYPES[kernel].replace("aclTensor* hRes", "aclIntArray* hRes")})
     said = said_of(GENERATED["npu_mhc_post"], tmp_path)
     assert "docs/kernels.md#prototypes-of-aclnn-kernels" in said
     assert len(shown.splitlines()) == 2
