@@ -34,7 +34,9 @@
 #include "csrc/errors.h"
 #include "csrc/shapes.h"
 #include "ms_extension/api.h"
-#ifndef CUSTOM_ASCEND_OP
+#ifdef CUSTOM_ASCEND_OP
+#include "csrc/aclnn_prototypes.h"
+#else
 #include "csrc/cpu/tensor_view.h"
 #endif
 
@@ -124,9 +126,22 @@ std::vector<ms::Tensor> OutputsOf(const Args&... args) {
 
 #ifdef CUSTOM_ASCEND_OP
 
-// The aclnn function of that name, to be bound to arguments.
-#define HP_ACLNN_KERNEL(aclnn_name) \
-  [](const auto&... arguments) { return LAUNCH_ACLNN_FUNC(aclnn_name, arguments...); }
+// The aclnn function of that name, to be bound to arguments. Those are checked if it has an HP_ACLNN_PROTOTYPE.
+#define HP_ACLNN_KERNEL(aclnn_name)                                                                                  \
+  [](const auto&... arguments) {                                                                                     \
+    using Prototype = decltype(AclnnPrototype(static_cast<const struct aclnn_name##Prototype*>(nullptr)));           \
+    [](auto first_wrong) {                                                                                           \
+      static_assert(                                                                                                 \
+        decltype(first_wrong)::kIsRight,                                                                             \
+        #aclnn_name                                                                                                  \
+        " should get the arguments of its prototype in their order, each by its own type: see "                      \
+        "WrongArgument<position, from 0; type in the call; type in the prototype>, and "                             \
+        "docs/kernels.md#prototypes-of-aclnn-kernels. If the toolkit's header is wrong: "                            \
+        "HYPER_PARALLEL_CXXFLAGS=-DHP_NO_ACLNN_PROTOTYPES"                                                           \
+      );                                                                                                             \
+    }(typename ::hyper_parallel::detail::AgainstPrototype<Prototype, std::decay_t<decltype(arguments)>...>::type()); \
+    return LAUNCH_ACLNN_FUNC(aclnn_name, arguments...);                                                              \
+  }
 
 class OperatorRunner : public ms::pynative::PyboostRunner {
  public:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ..spec.model import Argument, BackwardCall, LengthsArgument, Spec, TensorArgument
 from ..spec.names import camel_case
 from .backward_inputs import BackwardInput, BackwardInputs, gradient, gradient_models, produced_gradients
-from .cpp_launches import LaunchWriter
+from .cpp_launches import LaunchWriter, prototype
 from .cpp_shapes import Shapes
 from .cpp_tensors import backward_given, forward_given
 from .operator import CppFunction, CppPlan, CppTensor
@@ -30,7 +30,8 @@ def derive_cpp(spec: Spec, inputs: BackwardInputs) -> CppPlan | None:
     functions = [forward_function(spec)]
     if isinstance(spec.backward, BackwardCall):
         functions.append(backward_function(spec, spec.backward, inputs))
-    return CppPlan(tuple(functions), spec.kernel.cpu_header)
+    kernels = dict.fromkeys(launch.kernel for function in functions for launch in function.launches)
+    return CppPlan(tuple(functions), tuple(prototype(kernel) for kernel in kernels), spec.kernel.cpu_header)
 
 
 def parameter_type(argument: Argument) -> str:

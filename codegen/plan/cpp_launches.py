@@ -11,7 +11,12 @@ from ..spec.model import Attribute, Launch, LengthsArgument, Spec
 from ..spec.names import snake_case
 from ..text.cpp_expression import cpp, dtype_of_attribute
 from .backward_inputs import BackwardInput, cotangent, gradient
-from .operator import CppLaunch
+from .operator import CppLaunch, CppPrototype
+
+
+def prototype(kernel: str) -> CppPrototype:
+    """Where the toolkit declares `aclnnMhcPost`: `aclnnop/aclnn_mhc_post.h`."""
+    return CppPrototype(kernel, f"aclnnop/aclnn_{snake_case(kernel.removeprefix('aclnn'))}.h")
 
 
 class LaunchWriter:

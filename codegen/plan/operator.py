@@ -69,8 +69,17 @@ class CppFunction:
 
 
 @dataclass(frozen=True)
+class CppPrototype:
+    """An aclnn kernel and the header of the toolkit that declares it."""
+
+    kernel: str
+    header: str
+
+
+@dataclass(frozen=True)
 class CppPlan:
     functions: tuple[CppFunction, ...]
+    prototypes: tuple[CppPrototype, ...]  # of every kernel that is launched, once
     cpu_header: str
 
 

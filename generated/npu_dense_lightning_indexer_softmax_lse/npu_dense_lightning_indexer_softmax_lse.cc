@@ -13,6 +13,12 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/dense_lightning_indexer.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_dense_lightning_indexer_softmax_lse.h")
+#include "aclnnop/aclnn_dense_lightning_indexer_softmax_lse.h"
+HP_ACLNN_PROTOTYPE(aclnnDenseLightningIndexerSoftmaxLse)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

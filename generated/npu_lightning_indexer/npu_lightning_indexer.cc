@@ -13,6 +13,12 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/lightning_indexer.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_lightning_indexer_v2.h")
+#include "aclnnop/aclnn_lightning_indexer_v2.h"
+HP_ACLNN_PROTOTYPE(aclnnLightningIndexerV2)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -13,6 +13,16 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/mhc_post.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_mhc_post.h")
+#include "aclnnop/aclnn_mhc_post.h"
+HP_ACLNN_PROTOTYPE(aclnnMhcPost)
+#endif
+#if __has_include("aclnnop/aclnn_mhc_post_backward.h")
+#include "aclnnop/aclnn_mhc_post_backward.h"
+HP_ACLNN_PROTOTYPE(aclnnMhcPostBackward)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -13,6 +13,16 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/mhc_pre_sinkhorn.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_mhc_pre_sinkhorn.h")
+#include "aclnnop/aclnn_mhc_pre_sinkhorn.h"
+HP_ACLNN_PROTOTYPE(aclnnMhcPreSinkhorn)
+#endif
+#if __has_include("aclnnop/aclnn_mhc_pre_sinkhorn_backward.h")
+#include "aclnnop/aclnn_mhc_pre_sinkhorn_backward.h"
+HP_ACLNN_PROTOTYPE(aclnnMhcPreSinkhornBackward)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -14,6 +14,12 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/sparse_lightning_indexer.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_sparse_lightning_indexer_grad_kl_loss.h")
+#include "aclnnop/aclnn_sparse_lightning_indexer_grad_kl_loss.h"
+HP_ACLNN_PROTOTYPE(aclnnSparseLightningIndexerGradKLLoss)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,7 @@ MOST_SECONDS = 1800.0
 POLL_SECONDS = 0.1
 SHOWN_LINES = 3
 MOST_SHOWN = 1000  # characters
+FOUND_FALSE = "evaluates to false"
 ERRORS = (re.compile(r"\berror:"), re.compile(r"undefined reference|cannot find -l|[Kk]illed|No space left"))
 """What an error looks like; those of the compiler before those of the linker and the system."""
 
@@ -135,8 +137,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def first_error(log: str) -> str:
-    """The first error in a compiler's output, with the lines that show the place; else its end."""
+    """The first error in a compiler's output, with the lines that show the place, and what an assertion has found; else
+    its end."""
     lines = log.strip().splitlines()
     found = next((place for error in ERRORS for place, line in enumerate(lines) if error.search(line)), None)
     shown = lines[found : found + SHOWN_LINES] if found is not None else lines[-SHOWN_LINES:]
+    if found is not None and "static assertion failed" in lines[found]:
+        further = takewhile(lambda line: not ERRORS[0].search(line), lines[found + SHOWN_LINES :])
+        shown += [line for line in further if line.endswith(FOUND_FALSE)][:1]
     return "\n".join(shown)[:MOST_SHOWN] or "the compiler said nothing"

@@ -8,6 +8,7 @@ Needs g++ only and takes seconds; the generated file and csrc/ are compiled unch
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -110,6 +111,28 @@ def compile_recorder(cc_path: Path, include_dirs: Sequence[Path], flavour: Flavo
     if done.returncode != 0:
         raise RuntimeError(f"{cc_path.name} does not compile in the {flavour} flavour:\n{done.stderr}")
     return Recorder(binary, cc_path.stem)
+
+
+def compile_object(source: Path, include_dirs: Sequence[Path], *flags: str) -> str:
+    """What the compiler says of a source in the Ascend flavour, warnings as errors; empty if it takes it."""
+    command = [
+        "g++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-DCUSTOM_ASCEND_OP",
+        "-DMS_EXTENSION_NAME=recorded",
+        *flags,
+        *(f"-I{folder}" for folder in (RECORDING, *include_dirs)),
+        "-c",  # not -fsyntax-only, which leaves templates out
+        str(source),
+        "-o",
+        os.devnull,
+    ]
+    environment = {**os.environ, "LC_ALL": "C"}  # plain quotes
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
+    return done.stderr
 
 
 def describe(value: Any, path: Path) -> str:

@@ -169,5 +169,20 @@ def test_the_first_error_of_a_log(log: str, expected: str) -> None:
     assert first_error(log) == expected
 
 
+def test_what_an_assertion_has_found_is_shown() -> None:
+    log = "\n".join([
+        "x.h:1:2: error: static assertion failed: f should take an integer",
+        "    1 |   Right<T>::value",
+        "      |             ^~~~~",
+        "x.cc:3:4: note: in expansion of macro 'CHECK'",
+        "x.h:1:2: note: 'Right<double>::value' evaluates to false",
+        "x.h:9:2: error: static assertion failed: g should take an integer",
+        "x.h:9:2: note: 'Right<char>::value' evaluates to false",
+    ])  # fmt: skip
+    lines = log.splitlines()
+    assert first_error(log).splitlines() == [*lines[:3], lines[4]]
+    assert first_error("\n".join([lines[0], *lines[5:]])).splitlines() == [lines[0], *lines[5:]]
+
+
 def test_a_very_long_line_is_cut() -> None:
     assert len(first_error("x.cc:1: error: " + "y" * 10_000)) == compiler.MOST_SHOWN

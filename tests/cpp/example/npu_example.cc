@@ -16,6 +16,20 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "example/example.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_example_metadata.h")
+#include "aclnnop/aclnn_example_metadata.h"
+HP_ACLNN_PROTOTYPE(aclnnExampleMetadata)
+#endif
+#if __has_include("aclnnop/aclnn_example.h")
+#include "aclnnop/aclnn_example.h"
+HP_ACLNN_PROTOTYPE(aclnnExample)
+#endif
+#if __has_include("aclnnop/aclnn_example_backward.h")
+#include "aclnnop/aclnn_example_backward.h"
+HP_ACLNN_PROTOTYPE(aclnnExampleBackward)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

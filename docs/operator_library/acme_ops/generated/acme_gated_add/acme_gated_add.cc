@@ -13,6 +13,16 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/gated_add.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_acme_gated_add.h")
+#include "aclnnop/aclnn_acme_gated_add.h"
+HP_ACLNN_PROTOTYPE(aclnnAcmeGatedAdd)
+#endif
+#if __has_include("aclnnop/aclnn_acme_gated_add_grad.h")
+#include "aclnnop/aclnn_acme_gated_add_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnAcmeGatedAddGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

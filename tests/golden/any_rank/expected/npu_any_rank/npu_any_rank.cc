@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_any_rank.h")
+#include "aclnnop/aclnn_any_rank.h"
+HP_ACLNN_PROTOTYPE(aclnnAnyRank)
+#endif
+#if __has_include("aclnnop/aclnn_any_rank_grad.h")
+#include "aclnnop/aclnn_any_rank_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnAnyRankGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

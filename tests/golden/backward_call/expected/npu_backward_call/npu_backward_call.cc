@@ -10,6 +10,20 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_backward_call.h")
+#include "aclnnop/aclnn_backward_call.h"
+HP_ACLNN_PROTOTYPE(aclnnBackwardCall)
+#endif
+#if __has_include("aclnnop/aclnn_backward_call_scratch.h")
+#include "aclnnop/aclnn_backward_call_scratch.h"
+HP_ACLNN_PROTOTYPE(aclnnBackwardCallScratch)
+#endif
+#if __has_include("aclnnop/aclnn_backward_call_grad.h")
+#include "aclnnop/aclnn_backward_call_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnBackwardCallGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_backward_measured.h")
+#include "aclnnop/aclnn_backward_measured.h"
+HP_ACLNN_PROTOTYPE(aclnnBackwardMeasured)
+#endif
+#if __has_include("aclnnop/aclnn_backward_measured_grad.h")
+#include "aclnnop/aclnn_backward_measured_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnBackwardMeasuredGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

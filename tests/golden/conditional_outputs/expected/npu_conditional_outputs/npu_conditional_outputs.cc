@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_conditional_outputs.h")
+#include "aclnnop/aclnn_conditional_outputs.h"
+HP_ACLNN_PROTOTYPE(aclnnConditionalOutputs)
+#endif
+#if __has_include("aclnnop/aclnn_conditional_outputs_grad.h")
+#include "aclnnop/aclnn_conditional_outputs_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnConditionalOutputsGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_context_parallel.h")
+#include "aclnnop/aclnn_context_parallel.h"
+HP_ACLNN_PROTOTYPE(aclnnContextParallel)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_document_lengths.h")
+#include "aclnnop/aclnn_document_lengths.h"
+HP_ACLNN_PROTOTYPE(aclnnDocumentLengths)
+#endif
+#if __has_include("aclnnop/aclnn_document_lengths_grad.h")
+#include "aclnnop/aclnn_document_lengths_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnDocumentLengthsGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_formats_by_attribute.h")
+#include "aclnnop/aclnn_formats_by_attribute.h"
+HP_ACLNN_PROTOTYPE(aclnnFormatsByAttribute)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_formats_by_rank.h")
+#include "aclnnop/aclnn_formats_by_rank.h"
+HP_ACLNN_PROTOTYPE(aclnnFormatsByRank)
+#endif
+#if __has_include("aclnnop/aclnn_formats_by_rank_grad.h")
+#include "aclnnop/aclnn_formats_by_rank_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnFormatsByRankGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -13,6 +13,20 @@
 #ifndef CUSTOM_ASCEND_OP
 #include "csrc/cpu/kernel_calls.h"
 #endif
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_kernel_calls_metadata.h")
+#include "aclnnop/aclnn_kernel_calls_metadata.h"
+HP_ACLNN_PROTOTYPE(aclnnKernelCallsMetadata)
+#endif
+#if __has_include("aclnnop/aclnn_kernel_calls_partial.h")
+#include "aclnnop/aclnn_kernel_calls_partial.h"
+HP_ACLNN_PROTOTYPE(aclnnKernelCallsPartial)
+#endif
+#if __has_include("aclnnop/aclnn_kernel_calls.h")
+#include "aclnnop/aclnn_kernel_calls.h"
+HP_ACLNN_PROTOTYPE(aclnnKernelCalls)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

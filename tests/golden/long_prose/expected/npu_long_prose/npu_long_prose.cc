@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_long_prose.h")
+#include "aclnnop/aclnn_long_prose.h"
+HP_ACLNN_PROTOTYPE(aclnnLongProse)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

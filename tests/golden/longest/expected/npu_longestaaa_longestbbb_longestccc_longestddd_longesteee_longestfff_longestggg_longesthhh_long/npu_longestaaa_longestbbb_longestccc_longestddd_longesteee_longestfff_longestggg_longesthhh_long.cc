@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_longest.h")
+#include "aclnnop/aclnn_longest.h"
+HP_ACLNN_PROTOTYPE(aclnnLongest)
+#endif
+#if __has_include("aclnnop/aclnn_longest_grad.h")
+#include "aclnnop/aclnn_longest_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnLongestGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_many_arguments.h")
+#include "aclnnop/aclnn_many_arguments.h"
+HP_ACLNN_PROTOTYPE(aclnnManyArguments)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_optional_tensors.h")
+#include "aclnnop/aclnn_optional_tensors.h"
+HP_ACLNN_PROTOTYPE(aclnnOptionalTensors)
+#endif
+#if __has_include("aclnnop/aclnn_optional_tensors_grad.h")
+#include "aclnnop/aclnn_optional_tensors_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnOptionalTensorsGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_sharding_rules.h")
+#include "aclnnop/aclnn_sharding_rules.h"
+HP_ACLNN_PROTOTYPE(aclnnShardingRules)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_a.h")
+#include "aclnnop/aclnn_a.h"
+HP_ACLNN_PROTOTYPE(aclnnA)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,16 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_unused_gradients.h")
+#include "aclnnop/aclnn_unused_gradients.h"
+HP_ACLNN_PROTOTYPE(aclnnUnusedGradients)
+#endif
+#if __has_include("aclnnop/aclnn_unused_gradients_grad.h")
+#include "aclnnop/aclnn_unused_gradients_grad.h"
+HP_ACLNN_PROTOTYPE(aclnnUnusedGradientsGrad)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {

@@ -10,6 +10,12 @@
 
 #include "csrc/module.h"
 #include "csrc/runner.h"
+#ifdef HP_ACLNN_PROTOTYPE
+#if __has_include("aclnnop/aclnn_wide_letters.h")
+#include "aclnnop/aclnn_wide_letters.h"
+HP_ACLNN_PROTOTYPE(aclnnWideLetters)
+#endif
+#endif
 
 namespace hyper_parallel {
 namespace {
