@@ -13,7 +13,17 @@ import pytest
 
 from tests.operator_library import OP, install
 
-from .sanitized import INSTRUCTION_SETS, build, compiling, instruction_sets, run_tests
+from .sanitized import (
+    BUILT_IN,
+    CALLS,
+    INSTRUCTION_SETS,
+    build,
+    compiling,
+    counting_bytes,
+    instruction_sets,
+    output_of,
+    run_tests,
+)
 
 KERNEL_TESTS = (
     "tests/cpp/test_lanes.py",
@@ -37,27 +47,40 @@ LINES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def background(request: pytest.FixtureRequest) -> Iterator[Future[str] | None]:
-    """The tests of kernels without a framework, if they are wanted: they start at once, and run beside the others."""
-    if not any("kernel_tests" in item.fixturenames for item in request.session.items):
-        yield None
-        return
-    environment = compiling(HYPER_PARALLEL_KERNELS="reference", **{INSTRUCTION_SETS: " ".join(instruction_sets())})
-    options = ("-p", "tests.sanitizers.on_each_instruction_set")
+def background(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[str]]]:
+    """What takes minutes, by the name of the fixture that waits for it, if a test wants it: beside the other tests."""
+    wanted = {name for item in request.session.items for name in item.fixturenames}
     with ThreadPoolExecutor(1) as one:
-        yield one.submit(run_tests, *options, *KERNEL_TESTS, environment=environment)
+        long = {"kernel_tests": _kernel_tests, "many_calls": _many_calls}
+        yield {name: one.submit(run) for name, run in long.items() if name in wanted}
+
+
+def _kernel_tests() -> str:
+    environment = compiling(HYPER_PARALLEL_KERNELS="reference", **{INSTRUCTION_SETS: " ".join(instruction_sets())})
+    return run_tests("-p", "tests.sanitizers.on_each_instruction_set", *KERNEL_TESTS, environment=environment)
+
+
+def _many_calls() -> str:
+    build(BUILT_IN, compiling())  # or wait for who does
+    return output_of("-m", "tests.sanitizers.leaks", "small", str(CALLS), environment=counting_bytes(threads=1))
 
 
 @pytest.fixture
-def kernel_tests(background: Future[str]) -> Future[str]:
-    """Their last line, once they have ended."""
-    return background
+def kernel_tests(background: dict[str, Future[str]]) -> str:
+    """The last line of the tests of kernels without a framework, once they have ended."""
+    return background["kernel_tests"].result()
+
+
+@pytest.fixture
+def many_calls(background: dict[str, Future[str]]) -> str:
+    """What `leaks` prints of CALLS small calls of each kernel, once they have been made."""
+    return background["many_calls"].result()
 
 
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """The built-in library with sanitizers."""
-    build("npu_mhc_post", compiling())
+    build(BUILT_IN, compiling())
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,9 @@ FLAGS = (
 )
 INSTRUCTION_SETS = "INSTRUCTION_SETS"
 """The environment variable for the plugin that runs tests on each of them."""
+BUILT_IN = "npu_mhc_post"
+"""One of the operators of the built-in library."""
+CALLS = 10_000
 LINES_SHOWN = 120
 MOST_SECONDS = 900.0
 
@@ -100,6 +103,12 @@ def in_python(*asan_options: str, **others: str | Path) -> dict[str, str]:
     return variables
 
 
+def counting_bytes(threads: int) -> dict[str, str]:
+    """The environment in which AddressSanitizer counts what Python allocates too, and is quick about it."""
+    options = ("malloc_context_size=1", "quarantine_size_mb=4")
+    return in_python(*options, PYTHONMALLOC="malloc", HYPER_PARALLEL_CPU_THREADS=str(threads))
+
+
 def build(op: str, environment: dict[str, str]) -> None:
     """Compile the library that has the operator. Without loading it: that takes `in_python`, which the compiler does not."""
     script = f"""
@@ -110,8 +119,7 @@ from hyper_parallel.native.translation_unit import unit_of
 
 native_library(unit_of(operator({op!r}).library), HostFlavour()).build()
 """
-    done = python("-c", script, environment=environment)
-    assert done.returncode == 0, done.stdout
+    output_of("-c", script, environment=environment)
 
 
 def python(*arguments: str | Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -119,6 +127,13 @@ def python(*arguments: str | Path, environment: dict[str, str]) -> subprocess.Co
     command = [sys.executable, *map(str, arguments)]
     streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.run(command, cwd=ROOT, env=environment, timeout=MOST_SECONDS, check=False, **streams)
+
+
+def output_of(*arguments: str | Path, environment: dict[str, str]) -> str:
+    """What a Python process says. AssertionError with that if it fails."""
+    done = python(*arguments, environment=environment)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 def run_tests(*arguments: str | Path, environment: dict[str, str]) -> str:
