@@ -22,8 +22,8 @@ from hyper_parallel.native.compiler import needed_compiler
 ROOT = Path(__file__).resolve().parents[2]
 
 FLAGS = (
-    # Beside what `undefined` has, a float that does not fit the integer it becomes. Not float-divide-by-zero: a division
-    # by zero has a result, infinity or NaN, and kernels give it where their reference does.
+    # Beside what `undefined` has, a float that does not fit the integer it becomes. Not float-divide-by-zero: that is no
+    # fault, it has a result, infinity or NaN.
     "-fsanitize=address,undefined,float-cast-overflow,bounds-strict",
     "-fno-sanitize-recover=all",
     "-D_GLIBCXX_ASSERTIONS",
@@ -56,7 +56,7 @@ def _library_of_compiler(name: str) -> str:
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     if not os.path.isabs(found):
         raise RuntimeError(
-            f"the compiler {command[0]} has no {name}; the sanitizers need GCC with its own (apt: libgcc-12-dev)"
+            f"the compiler {command[0]} has no {name}: the sanitizers need GCC 12 or later with its own; set CXX to it"
         )
     return os.path.realpath(found)
 
