@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q
-CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h csrc/fake_cann/*.h csrc/fake_cann/*.cc generated/*/*.cc docs/*/*/csrc/cpu/*.h docs/*/*/generated/*/*.cc tests/cpp/*/*.h tests/cpp/*/*/*.h tests/cpp/*/*.cc)
+CPP := $(wildcard csrc/*.h csrc/*.cc csrc/cpu/*.h csrc/fake_cann/*.h csrc/fake_cann/*.cc generated/*/*.cc docs/*/*/csrc/cpu/*.h docs/*/*/generated/*/*.cc tests/cpp/*/*.h tests/cpp/*/*/*.h tests/cpp/*/*.cc tests/sanitizers/*/*.h)
 
 # In front of a command that needs MindSpore, which has no wheels for Python 3.13 and later.
 WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))' \
@@ -13,10 +13,10 @@ WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 
 # In front of a test run on compiled kernels.
 NATIVE := HYPER_PARALLEL_KERNELS=native
 
-.PHONY: help ops check diff kernels test test-slow test-native test-all lint format benchmark clean
+.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-all lint format benchmark clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "hpgen needs Python 3.10 or later: make PYTHON=python3.11 ...")'
@@ -59,7 +59,10 @@ test-native: kernels ## the operators on compiled kernels, on NumPy, torch and M
 	$(NATIVE) HYPER_PARALLEL_PLATFORM=torch $(PYTEST) tests/torch/native_kernels
 	$(WITH_MINDSPORE) $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) tests/mindspore/native_kernels tests/mindspore/st
 
-test-all: test test-slow test-native ## quick and slow tests, and those on compiled kernels
+test-sanitizers: $(VENV)/test.done ## the kernels for the CPU under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(NATIVE) HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) tests/sanitizers
+
+test-all: test test-slow test-native test-sanitizers ## quick and slow tests, and those on compiled kernels
 
 lint: $(VENV)/test.done ## formatters, linters and types
 	$(BIN)/ruff format --check .

@@ -92,7 +92,7 @@ class HostFlavour(Flavour):
             "-shared",
             "-pthread",
             "-fvisibility=hidden",
-            "-s",
+            *_without_symbols(),
             f"-DMS_EXTENSION_NAME={module}",
             *(f"-I{folder}" for folder in headers),
             f"-isystem{sysconfig.get_paths()['include']}",
@@ -165,6 +165,11 @@ def _cann_version() -> tuple[str, ...]:
         return ()
     notes = (folder / name for name in ("version.cfg", "version.info"))
     return (str(folder), *(note.read_text(encoding="utf-8", errors="replace") for note in notes if note.is_file()))
+
+
+def _without_symbols() -> tuple[str, ...]:
+    """Half the size, unless the user's flags ask for what debuggers and sanitizers name places by."""
+    return () if any(flag.startswith("-g") and flag != "-g0" for flag in user_flags()) else ("-s",)
 
 
 def _version(package: str) -> str:

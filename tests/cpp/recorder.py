@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from hyper_parallel.native.flavours import KERNEL_FLAGS
+from hyper_parallel.native.flavours import KERNEL_FLAGS, user_flags
 
 Flavour = Literal["ascend", "cpu"]
 RECORDING = Path(__file__).resolve().parent / "recording"
@@ -95,7 +95,7 @@ def compile_recorder(cc_path: Path, include_dirs: Sequence[Path], flavour: Flavo
         "-std=c++17",
         "-pthread",
         # At -O3 g++ 12 takes the copy of an empty vector for one from a null pointer.
-        *(["-O1", "-DCUSTOM_ASCEND_OP"] if flavour == "ascend" else [*KERNEL_FLAGS, "-Wno-nonnull"]),
+        *(["-O1", "-DCUSTOM_ASCEND_OP"] if flavour == "ascend" else [*KERNEL_FLAGS, "-Wno-nonnull", *user_flags()]),
         "-Wall",
         "-Wextra",
         "-Werror",

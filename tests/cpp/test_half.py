@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hyper_parallel.native.flavours import user_flags
 from tests.compiler import needs_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +29,8 @@ def test_doubles_are_rounded_to_float16_once(tmp_path: Path) -> None:
     """Beside a tie of float16, by less than float can tell: rounding to float first would make the tie of it."""
     source, library = tmp_path / "half.cc", tmp_path / "half.so"
     source.write_text(SOURCE)
-    subprocess.run(["g++", "-std=c++17", "-O3", "-shared", "-fPIC", f"-I{ROOT}", source, "-o", library], check=True)
+    flags = ["-std=c++17", "-O3", "-shared", "-fPIC", f"-I{ROOT}", *user_flags()]
+    subprocess.run(["g++", *flags, source, "-o", library], check=True)
     numbers = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
     ties = (numbers[:-1] + numbers[1:]) / 2
     values = np.concatenate([sign * ties * (1 + near * 2.0**-40) for sign in (1, -1) for near in (-1, 0, 1)])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hyper_parallel.native.flavours import KERNEL_FLAGS
+from hyper_parallel.native.flavours import KERNEL_FLAGS, user_flags
 from tests.compiler import needs_compiler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +34,7 @@ class Driver:
             "g++",
             "-std=c++17",
             *KERNEL_FLAGS,
+            *user_flags(),
             "-pthread",
             "-Wall",
             "-Wextra",

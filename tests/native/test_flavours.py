@@ -186,3 +186,11 @@ def test_what_an_assertion_has_found_is_shown() -> None:
 
 def test_a_very_long_line_is_cut() -> None:
     assert len(first_error("x.cc:1: error: " + "y" * 10_000)) == compiler.MOST_SHOWN
+
+
+@pytest.mark.parametrize(("flags", "stripped"), [("", True), ("-O1 -g0", True), ("-g", False), ("-O1 -g1", False)])
+def test_symbols_are_kept_for_who_asks(
+    flags: str, stripped: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HYPER_PARALLEL_CXXFLAGS", flags)
+    assert ("-s" in HostFlavour().command(tmp_path / "x.cc", (), "x")) is stripped
