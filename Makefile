@@ -13,7 +13,7 @@ WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 
 # In front of a test run on compiled kernels.
 NATIVE := HYPER_PARALLEL_KERNELS=native
 
-.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-all lint format benchmark clean
+.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all lint format benchmark clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +62,10 @@ test-native: kernels ## the operators on compiled kernels, on NumPy, torch and M
 test-sanitizers: $(VENV)/test.done ## the kernels for the CPU under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(NATIVE) HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) tests/sanitizers
 
-test-all: test test-slow test-native test-sanitizers ## quick and slow tests, and those on compiled kernels
+test-ascend: $(VENV)/test.done ## the operators on MindSpore's own Ascend backend, over a fake CANN toolkit
+	$(WITH_MINDSPORE) $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m tests.ascend.toolkit $(PYTEST) tests/ascend
+
+test-all: test test-slow test-native test-sanitizers test-ascend ## quick and slow tests, and those on compiled kernels
 
 lint: $(VENV)/test.done ## formatters, linters and types
 	$(BIN)/ruff format --check .

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process has one platform, chosen at import: tests/torch and tests/mindspore need runs of their own.
 
-So have the tests of compiled kernels, in the folders `native_kernels`, `st` (make test-native) and `sanitizers` (make
-test-sanitizers): all others run on the references, with which they compare bit for bit.
+So have the tests of compiled kernels, in the folders `native_kernels`, `st` (make test-native), `sanitizers` (make
+test-sanitizers) and `ascend` (make test-ascend): all others run on the references, with which they compare bit for bit.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ IS_NATIVE = os.environ["HYPER_PARALLEL_KERNELS"] == "native"
 collect_ignore = [folder for folder in ("torch", "mindspore") if os.environ["HYPER_PARALLEL_PLATFORM"] != folder]
 if not IS_NATIVE:
     collect_ignore += [
+        "ascend",
         "native_kernels",
         "sanitizers",
         "torch/native_kernels",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,13 @@ from tests.native_kernels.no_reference import forbid_references
 # The framework as the tables of all platforms see it.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mindspore"))
 forbid_references()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is compiled with sanitizers takes minutes: beside the first tests."""
+    if any(item.path.name == "test_sanitized.py" for item in session.items):
+        command = [sys.executable, "-m", "tests.ascend.toolkit", "--sanitize", "true"]
+        session.config.add_cleanup(subprocess.Popen(command, cwd=Path(__file__).resolve().parents[2]).kill)
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 
 import mindspore as ms
 
@@ -22,10 +23,8 @@ class FakeDevice:
 
     def take_faults(self) -> list[str]:
         """What a device would not forgive, since the last time; after all that has been handed over is done."""
-        try:
+        with suppress(RuntimeError):  # said in the faults
             ms.runtime.synchronize()
-        except RuntimeError:
-            pass  # said in the faults
         return self._library.fake_cann_take_faults().decode().splitlines()
 
     def live(self) -> dict[str, int]:

@@ -30,10 +30,10 @@ from hyper_parallel.native.compiler import compiler_identity, needed_compiler
 from hyper_parallel.native.errors import KernelBuildError
 from hyper_parallel.native.flavours import KERNEL_FLAGS
 from tests.ascend import public_headers, unimplemented_entries
+from tests.sanitizers import sanitized
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "csrc" / "fake_cann"
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1")
 FLAGS = (
     "-std=c++17",
     "-fPIC",
@@ -48,15 +48,14 @@ OTHER_NAMES = (
     "libacl_tdt_channel libacl_op_compiler driver/libascend_hal"
 ).split()
 """All of them are this library: whoever opens one finds what is there, and nothing else."""
-# A name of the graph engine that MindSpore's headers use and the public ones do not declare.
-ALLOCATOR = "fake_cann_allocator.h"
-ALLOCATOR_TEXT = """#pragma once
+ALLOCATOR = """
 #include <memory>
 namespace ge {
 class Allocator;
 using AllocatorPtr = std::shared_ptr<Allocator>;
 }  // namespace ge
 """
+"""A name of the graph engine that MindSpore's headers use and the public ones do not declare."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,6 @@ class Toolkit:
 
     def environment(self) -> dict[str, str]:
         """The variables in which a process runs on it."""
-        flags = ["-include", str(self.headers / "include" / ALLOCATOR)]
         found = {
             **os.environ,
             "ASCEND_OPP_PATH": str(self.headers / "opp"),
@@ -84,22 +82,13 @@ class Toolkit:
             LOG_LEVEL: os.environ.get(LOG_LEVEL, "4"),
         }
         if self.sanitized:
-            flags += SANITIZERS
-            found["LD_PRELOAD"] = " ".join(map(runtime_library, ("libasan.so", "libubsan.so", "libstdc++.so")))
-            # What Python and MindSpore never free is no fault; what lives on is counted (tests/ascend/test_leaks.py).
-            found["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1"
-            found["UBSAN_OPTIONS"] = "print_stacktrace=1"
-        found["HYPER_PARALLEL_CXXFLAGS"] = " ".join(flags)
+            sanitizing = sanitized.in_python()
+            found |= {name: sanitizing[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
+            found["HYPER_PARALLEL_CXXFLAGS"] = " ".join(sanitized.FLAGS)
         return found
 
 
-def runtime_library(name: str) -> str:
-    """The path of a library of the compiler."""
-    command = [*needed_compiler(), f"-print-file-name={name}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def toolkit(sanitized: bool = False) -> Toolkit:
+def toolkit(with_sanitizers: bool = False) -> Toolkit:
     """The toolkit, made if there is none of these sources."""
     base = default_folder()
     assert base is not None, "HPGEN_CACHE_DIR or a home folder"
@@ -107,7 +96,7 @@ def toolkit(sanitized: bool = False) -> Toolkit:
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
     public = base / f"torch-npu-{public_headers.version()}"
     headers = base / f"headers-{_digest(SOURCES / 'prototypes.h')}" / "Ascend" / "cann"
-    flags = [*FLAGS, *KERNEL_FLAGS, *(SANITIZERS if sanitized else ())]
+    flags = [*FLAGS, *KERNEL_FLAGS, *(sanitized.FLAGS if with_sanitizers else ())]
     sources = [*SOURCES.glob("*"), *(ROOT / "csrc" / "cpu").glob("*.h")]
     # MindSpore takes only a folder of such a name for CANN's.
     libraries = base / f"device-{_digest(*sources, others=flags)}" / "Ascend" / "cann" / "lib64"
@@ -124,7 +113,7 @@ def toolkit(sanitized: bool = False) -> Toolkit:
         linked = headers / "lib64" / LIBRARY
         linked.unlink(missing_ok=True)
         linked.symlink_to(libraries / LIBRARY)
-    return Toolkit(headers, libraries, sanitized)
+    return Toolkit(headers, libraries, with_sanitizers)
 
 
 def _put(folder: Path, make: Callable[[Path], None]) -> None:
@@ -160,7 +149,8 @@ def _make_headers(cann: Path, public: Path) -> None:
     shutil.copytree(public / "acl" / "inc", include)
     shutil.copytree(public / "hccl" / "inc" / "hccl", include / "hccl")
     shutil.copytree(public / "hccl", include / "third_party" / "hccl")
-    (include / ALLOCATOR).write_text(ALLOCATOR_TEXT)
+    with (include / "graph" / "types.h").open("a") as declarations:
+        declarations.write(ALLOCATOR)
     _write_prototypes(include / "aclnnop")
 
 
@@ -202,16 +192,32 @@ def _run(command: list[str]) -> None:
         raise KernelBuildError(result.stderr)
 
 
+def environment(with_sanitizers: bool = False) -> dict[str, str]:
+    """The variables in which a process runs on the toolkit; what it needs has been compiled.
+
+    Raises:
+        KernelBuildError: If something cannot be compiled.
+    """
+    found = toolkit(with_sanitizers).environment()
+    # Ahead, in a process without the sanitizers and the device, which has them too.
+    build = [sys.executable, "-m", "hpgen", "build", "--backend", "Ascend"]
+    without = {**found, "LD_PRELOAD": "", "LD_LIBRARY_PATH": ""}
+    done = subprocess.run(build, check=False, env=without, stdout=subprocess.DEVNULL)
+    if done.returncode:
+        raise KernelBuildError("the kernels for Ascend cannot be compiled")
+    return found
+
+
 def main(arguments: list[str]) -> None:
-    sanitized = arguments[:1] == ["--sanitize"]
-    command = arguments[sanitized:]
+    with_sanitizers = arguments[:1] == ["--sanitize"]
+    command = arguments[with_sanitizers:]
     if not command:
         sys.exit(__doc__)
     try:
-        environment = toolkit(sanitized).environment()
+        variables = environment(with_sanitizers)
     except KernelBuildError as error:
         sys.exit(str(error))
-    os.execvpe(command[0], command, environment)
+    os.execvpe(command[0], command, variables)
 
 
 if __name__ == "__main__":
