@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -143,6 +144,16 @@ std::vector<ms::Tensor> OutputsOf(const Args&... args) {
     return LAUNCH_ACLNN_FUNC(aclnn_name, arguments...);                                                              \
   }
 
+namespace detail {
+
+// What CANN says of the last failure in this thread.
+inline std::string CannError() {
+  const char* const text = CALL_ASCEND_API(aclGetRecentErrMsg);
+  return text == nullptr ? "" : text;
+}
+
+}  // namespace detail
+
 class OperatorRunner : public ms::pynative::PyboostRunner {
  public:
   using PyboostRunner::PyboostRunner;
@@ -158,7 +169,18 @@ class OperatorRunner : public ms::pynative::PyboostRunner {
   void LaunchKernel() override {}
 
  protected:
-  void _DispatchLaunchTask() override { launch_(_device_context_, _stream_id_); }
+  // Where a kernel refuses its arguments, the framework says so, and not what CANN says is wrong.
+  void _DispatchLaunchTask() override {
+    try {
+      launch_(_device_context_, _stream_id_);
+    } catch (const std::exception& error) {
+      const std::string reason = detail::CannError();
+      if (reason.empty()) {
+        throw;
+      }
+      MS_EXCEPTION(mindspore::RuntimeError) << "For " << op_name() << ", CANN says: " << reason << "\n" << error.what();
+    }
+  }
 
  private:
   template <typename Kernel, typename... Args>
