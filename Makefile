@@ -13,6 +13,9 @@ WITH_MINDSPORE = $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 
 # In front of a test run on compiled kernels.
 NATIVE := HYPER_PARALLEL_KERNELS=native
 
+# In front of a test run on MindSpore's Ascend backend, without an NPU.
+ON_FAKE_ASCEND = $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m tests.ascend.toolkit
+
 .PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all lint format benchmark clean
 
 help: ## this list
@@ -53,6 +56,7 @@ test-slow: $(VENV)/test.done ## the slow tests alone
 	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m slow tests
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m slow tests/torch
 	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m slow tests/mindspore
+	$(WITH_MINDSPORE) $(ON_FAKE_ASCEND) $(PYTEST) -m slow tests/ascend
 
 test-native: kernels ## the operators on compiled kernels, on NumPy, torch and MindSpore
 	$(NATIVE) HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) tests/native_kernels
@@ -63,7 +67,7 @@ test-sanitizers: $(VENV)/test.done ## the kernels for the CPU under AddressSanit
 	$(NATIVE) HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) tests/sanitizers
 
 test-ascend: $(VENV)/test.done ## the operators on MindSpore's own Ascend backend, over a fake CANN toolkit
-	$(WITH_MINDSPORE) $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m tests.ascend.toolkit $(PYTEST) tests/ascend
+	$(WITH_MINDSPORE) $(ON_FAKE_ASCEND) $(PYTEST) -m 'not slow' tests/ascend
 
 test-all: test test-slow test-native test-sanitizers test-ascend ## quick and slow tests, and those on compiled kernels
 

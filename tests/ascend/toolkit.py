@@ -42,6 +42,7 @@ FLAGS = (
     "-Dhyper_parallel=fake_cann_kernels",  # its kernels are not those of another library in the process
 )
 LOG_LEVEL = "GLOG_v"
+PROTOTYPES = ("prototypes.h", "example_prototypes.h")
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = (
     "libopapi libnnopbase libge_runner libgraph libmsprofiler libhccl libruntime libplatform libc_sec libascend_hal "
@@ -96,7 +97,7 @@ def toolkit(with_sanitizers: bool = False) -> Toolkit:
     base = base.absolute() / "fake-cann"
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
     public = base / f"torch-npu-{public_headers.version()}"
-    headers = base / f"headers-{_digest(SOURCES / 'prototypes.h')}" / "Ascend" / "cann"
+    headers = base / f"headers-{_digest(*(SOURCES / name for name in PROTOTYPES))}" / "Ascend" / "cann"
     flags = [*FLAGS, *KERNEL_FLAGS, *(sanitized.FLAGS if with_sanitizers else ())]
     sources = [*SOURCES.glob("*"), *(ROOT / "csrc" / "cpu").glob("*.h")]
     # MindSpore takes only a folder of such a name for CANN's.
@@ -158,11 +159,12 @@ def _make_headers(cann: Path, public: Path) -> None:
 def _write_prototypes(folder: Path) -> None:
     """A header for each kernel, named as CANN names them: words in small letters, a run of capitals is one word."""
     folder.mkdir(parents=True)
-    text = (SOURCES / "prototypes.h").read_text()
-    (folder / "fake_cann_prototypes.h").write_text(text)
-    for kernel in re.findall(r"aclnn(\w+)GetWorkspaceSize\(", text):
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kernel).lower()
-        (folder / f"aclnn_{words}.h").write_text('#pragma once\n#include "aclnnop/fake_cann_prototypes.h"\n')
+    for name in PROTOTYPES:
+        text = (SOURCES / name).read_text()
+        (folder / name).write_text(text)
+        for kernel in re.findall(r"aclnn(\w+)GetWorkspaceSize\(", text):
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kernel).lower()
+            (folder / f"aclnn_{words}.h").write_text(f'#pragma once\n#include "aclnnop/{name}"\n')
 
 
 def _compile(libraries: Path, include: Path, flags: list[str]) -> None:
