@@ -132,8 +132,8 @@ class MindSporeFlavour(Flavour):
         needed_compiler()
         if self.backend == "Ascend" and cann_folder() is None:
             raise EnvironmentFault(
-                f"kernels for Ascend are compiled with the CANN toolkit, and {CANN_VARIABLE} does not say where its opp "
-                "folder is: source the toolkit's set_env.sh"
+                f"kernels for Ascend are compiled with the CANN toolkit, and {CANN_VARIABLE} does not say where its "
+                "folder opp is: source the toolkit's set_env.sh"
             )
         if shutil.which("ninja", path=search_path()) is None:
             raise EnvironmentFault(

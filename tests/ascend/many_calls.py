@@ -19,18 +19,25 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 
-POOL = 300
+POOL = 200
 SAMPLES = 20
 
 
+class HeapState(ctypes.Structure):
+    """What `mallinfo2` of the C library returns."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
 def heap_bytes() -> int:
-    """What has been allocated and not been freed, where a sanitizer counts it; else 0."""
-    try:
-        count = ctypes.CDLL(None).__sanitizer_get_current_allocated_bytes
-    except AttributeError:
-        return 0
-    count.restype = ctypes.c_size_t
-    return int(count())
+    """What has been allocated by C and C++ and not been freed, over all threads."""
+    count = ctypes.CDLL(None).mallinfo2
+    count.restype = HeapState
+    state = count()
+    return int(state.uordblks + state.hblkhd)
 
 
 def main() -> None:
