@@ -386,6 +386,9 @@ aclnnStatus aclnnLightningIndexerV2GetWorkspaceSize(
         given["sparseIndices"],
         given["sparseValues"]
       );
+      if (!returnValue) {
+        fake_cann::Unwritten(given["sparseValues"]);
+      }
     });
   });
 }

@@ -62,11 +62,12 @@ struct PreForwardTensors {
 };
 
 // Returns the dims of the tokens.
-std::string PreForward(Plan& plan, const PreForwardTensors& all, int32_t hcMult, int32_t numIters) {
+std::string PreForward(Plan& plan, const PreForwardTensors& all, int32_t hcMult, int32_t numIters, bool outFlag) {
   const std::string tokens = TokensOf(plan, all.x);
   plan.Input("x", all.x, kHalf, tokens + " N C");
   PreParameters(plan, all.phi, all.alpha, all.bias);
   plan.Demand(hcMult == plan["N"], "hcMult should be N");
+  plan.Demand(outFlag, "outFlag should be true, what the backward needs is not written otherwise");
   plan.Demand(numIters >= 1, "numIters should be at least 1");
   const std::string N = std::to_string(plan["N"]);
   const std::string steps = std::to_string(2 * numIters) + " " + tokens;
@@ -221,7 +222,8 @@ aclnnStatus aclnnMhcPreSinkhornGetWorkspaceSize(
       plan,
       {x, phi, alpha, bias, hIn, hPost, hRes, hPre, hcBeforeNorm, invRms, sumOut, normOut},
       hcMult,
-      numIters
+      numIters,
+      outFlag
     );
     plan.Compute([=](const Arguments& given) {
       cpu::mhc_pre_sinkhorn(
@@ -328,7 +330,8 @@ aclnnStatus aclnnMhcPreClampSinkhornGetWorkspaceSize(
       plan,
       {x, phi, alpha, bias, hIn, hPost, hRes, hPre, hcBeforeNorm, invRms, sumOut, normOut},
       hcMult,
-      numIters
+      numIters,
+      outFlag
     );
     plan.Output("hResLogits", hResLogits, fake_cann::kFloat, std::to_string(2 * numIters) + " " + tokens + " N N");
     plan.Compute([=](const Arguments& given) {

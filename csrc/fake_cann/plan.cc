@@ -139,6 +139,10 @@ std::optional<cpu::TensorView> Arguments::Optional(const std::string& name) cons
   return std::nullopt;
 }
 
+void Unwritten(const cpu::TensorView& output) {
+  std::memset(output.data, kUnwritten, static_cast<size_t>(output.numel()) * SizeOf(output.dtype));
+}
+
 void Plan::Input(const std::string& name, const aclTensor* tensor, const Dtypes& dtypes, const std::string& dims) {
   Demand(tensor != nullptr, name + " should not be null");
   Add({name, false, tensor}, dtypes, dims);

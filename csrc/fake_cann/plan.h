@@ -62,6 +62,9 @@ class Arguments {
   const std::vector<Staged>& staged_;
 };
 
+// Leaves an output with what memory held that nobody has written.
+void Unwritten(const cpu::TensorView& output);
+
 class Plan {
  public:
   explicit Plan(const std::string& kernel) : kernel_(kernel) {}

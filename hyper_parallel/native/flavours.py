@@ -130,11 +130,8 @@ class MindSporeFlavour(Flavour):
 
     def command(self, source: Path, includes: tuple[Path, ...], module: str) -> list[str]:
         needed_compiler()
-        if self.backend == "Ascend" and cann_folder() is None:
-            raise EnvironmentFault(
-                f"kernels for Ascend are compiled with the CANN toolkit, and {CANN_VARIABLE} does not say where its "
-                "folder opp is: source the toolkit's set_env.sh"
-            )
+        if self.backend == "Ascend":
+            _check_cann()
         if shutil.which("ninja", path=search_path()) is None:
             raise EnvironmentFault(
                 f"MindSpore builds with ninja, which is not installed: pip install ninja, or {REFERENCE_INSTEAD}"
@@ -156,6 +153,21 @@ def cann_folder() -> Path | None:
     opp = os.environ.get(CANN_VARIABLE)
     folder = Path(os.path.realpath(opp)).parent if opp else None
     return folder if folder is not None and folder.is_dir() else None
+
+
+def _check_cann() -> None:
+    """EnvironmentFault if the toolkit's headers are not where the environment says."""
+    folder = cann_folder()
+    if folder is None:
+        raise EnvironmentFault(
+            f"kernels for Ascend are compiled with the CANN toolkit, and {CANN_VARIABLE} does not say where its folder "
+            "opp is: source the toolkit's set_env.sh"
+        )
+    if not (folder / "include" / "acl").is_dir():
+        raise EnvironmentFault(
+            f"{CANN_VARIABLE} should name the folder opp of a CANN toolkit, but got {os.environ[CANN_VARIABLE]}, and "
+            f"there is no {folder / 'include' / 'acl'}: source the toolkit's set_env.sh"
+        )
 
 
 def _cann_version() -> tuple[str, ...]:

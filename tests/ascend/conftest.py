@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import mindspore as ms
@@ -25,7 +28,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What is compiled with sanitizers takes minutes: beside the first tests."""
     if any(item.path.name == "test_sanitized.py" for item in session.items):
         command = [sys.executable, "-m", "tests.ascend.toolkit", "--sanitize", "true"]
-        session.config.add_cleanup(subprocess.Popen(command, cwd=Path(__file__).resolve().parents[2]).kill)
+        started = subprocess.Popen(command, cwd=Path(__file__).resolve().parents[2], start_new_session=True)
+
+        def end() -> None:
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
+
+        session.config.add_cleanup(end)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,8 @@ class FakeDevice:
         """What a device would not forgive, since the last time; after all that has been handed over is done."""
         with suppress(RuntimeError):  # said in the faults
             ms.runtime.synchronize()
-        return self._library.fake_cann_take_faults().decode().splitlines()
+        said = self._library.fake_cann_take_faults().decode()
+        return [line.removeprefix("fake CANN: ") for line in said.splitlines()]
 
     def live(self) -> dict[str, int]:
         """How many of CANN's objects have not been destroyed."""

@@ -68,16 +68,12 @@ def renamed(text: str, fault: Fault, number: int) -> str:
     return re.sub(r"\b(Npu\w+Runner)\b", rf"\1Fault{number}", text)
 
 
-def library_of(numbers: Sequence[int], header: Fault | None = None) -> Any:
-    """One module with the operators of some faults, to be built."""
+def library_of(numbers: Sequence[int], folder: Path, header: Fault | None = None) -> Any:
+    """One module with the operators of some faults, to be built from sources in the folder; it is kept by their contents."""
     from hyper_parallel.native.flavours import MindSporeFlavour
-    from hyper_parallel.native.library_cache import native_folder, native_library
+    from hyper_parallel.native.library_cache import native_library
     from hyper_parallel.native.translation_unit import TranslationUnit
 
-    # A folder that stays, named by nothing that changes: libraries are kept by their contents.
-    folder = native_folder().parent / "fault-sources" / "-".join(map(str, numbers))
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     for number in numbers:
         with tempfile.TemporaryDirectory() as work:
             text = source_of(FAULTS[number], Path(work))
@@ -107,7 +103,7 @@ def outcome(module: Any, number: int) -> dict[str, Any]:
     from on_mindspore import MINDSPORE
 
     from tests.ascend.device import FakeDevice
-    from tests.ascend.drawn_calls import bits, drawn_calls
+    from tests.ascend.drawn_calls import drawn_calls, is_right
     from tests.ascend.test_views import between_others
 
     fault = FAULTS[number]
@@ -120,7 +116,7 @@ def outcome(module: Any, number: int) -> dict[str, Any]:
             given = (tensor(value) if isinstance(value, np.ndarray) else value for value in call.arguments)
             made = getattr(module, name_of(number, call.kernel))(*given)
             outputs = [MINDSPORE.array(output) for output in (made if isinstance(made, list | tuple) else [made])]
-            if [bits(value) for value in outputs] != [bits(value) for value in call.outputs]:
+            if not is_right(call, outputs):
                 found["wrong"].append(call.kernel)
     except (RuntimeError, ValueError) as error:
         found["error"] = str(error)

@@ -50,7 +50,7 @@ def main() -> None:
     from hyper_parallel.native.flavours import MindSporeFlavour
     from hyper_parallel.native.kernels import native_kernel
     from tests.ascend.device import FakeDevice
-    from tests.ascend.drawn_calls import bits, drawn_calls
+    from tests.ascend.drawn_calls import drawn_calls, is_right
 
     device = FakeDevice()
 
@@ -67,7 +67,7 @@ def main() -> None:
         # All of them once, to begin with: what is kept is then at its most.
         call = pool[turn if turn < len(pool) else int(rng.integers(len(pool)))]
         found = [MINDSPORE.array(output) for output in run(call.kernel, call.arguments)]
-        if [bits(value) for value in found] != [bits(value) for value in call.outputs]:
+        if not is_right(call, found):
             wrong.append(call.kernel)
         if turn % (calls // SAMPLES) == 0:
             seen.append({**device.live(), "device bytes": ms.runtime.memory_allocated(), "heap bytes": heap_bytes()})

@@ -31,6 +31,7 @@ def unpack(folder: Path) -> None:
     Raises:
         SystemExit: If the wheel cannot be had, with what pip says.
     """
+    print("downloading the public headers of CANN, 44 MB, once", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="torch-npu-") as work:
         wanted = f"torch-npu=={version()}"
         command = [sys.executable, "-m", "pip", "download", "--quiet", *ANY_WHEEL.split(), "--dest", work, wanted]

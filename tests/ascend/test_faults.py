@@ -53,9 +53,9 @@ def test_calls_that_do_not_compile(number: int, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def library() -> Path:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The faults that compile, in one module."""
-    built: Path = library_of(RUN).build()
+    built: Path = library_of(RUN, tmp_path_factory.mktemp("faults")).build()
     return built
 
 
@@ -65,8 +65,8 @@ def test_calls_that_run(number: int, library: Path) -> None:
 
 
 @numbered(of={By.KERNEL}, header=True)
-def test_the_header(number: int) -> None:
-    check(FAULTS[number], run(library_of([number], header=FAULTS[number]).build(), number))
+def test_the_header(number: int, tmp_path: Path) -> None:
+    check(FAULTS[number], run(library_of([number], tmp_path, header=FAULTS[number]).build(), number))
 
 
 def check(fault: Fault, found: dict[str, Any]) -> None:
@@ -81,16 +81,15 @@ def check(fault: Fault, found: dict[str, Any]) -> None:
 
 
 @numbered(of={By.SANITIZER})
-def test_memory_that_is_freed_too_early(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_is_freed_too_early(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = environment(with_sanitizers=True)
     monkeypatch.setenv("HYPER_PARALLEL_CXXFLAGS", variables["HYPER_PARALLEL_CXXFLAGS"])
-    built = library_of([number]).build()
+    built = library_of([number], tmp_path).build()
     done = python("-m", "tests.ascend.faulty_library", built, str(number), environment=variables)
     assert done.returncode != 0
     assert FAULTS[number].says in done.stdout
 
 
-def test_there_are_enough() -> None:
-    assert len(FAULTS) >= 20
+def test_each_way_has_one() -> None:
     assert {fault.by for fault in FAULTS} == set(By)
     assert {fault.where for fault in FAULTS} == set(Where)

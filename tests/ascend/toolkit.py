@@ -79,7 +79,7 @@ class Toolkit:
             **os.environ,
             "ASCEND_OPP_PATH": str(self.headers / "opp"),
             "LD_LIBRARY_PATH": str(self.libraries),
-            # MindSpore misses CANN's Python packages, which only graphs need, and says so at every start.
+            # MindSpore says at every start which of CANN's Python packages, for graphs, it misses: less with this.
             LOG_LEVEL: os.environ.get(LOG_LEVEL, "4"),
         }
         if self.sanitized:
@@ -93,7 +93,8 @@ class Toolkit:
 def toolkit(with_sanitizers: bool = False) -> Toolkit:
     """The toolkit, made if there is none of these sources."""
     base = default_folder()
-    assert base is not None, "HPGEN_CACHE_DIR or a home folder"
+    if base is None:
+        raise KernelBuildError("there is no home folder to keep the toolkit in; set HPGEN_CACHE_DIR to a folder")
     base = base.absolute() / "fake-cann"
     base.mkdir(parents=True, exist_ok=True, mode=0o700)
     public = base / f"torch-npu-{public_headers.version()}"
@@ -102,7 +103,16 @@ def toolkit(with_sanitizers: bool = False) -> Toolkit:
     sources = [*SOURCES.glob("*"), *(ROOT / "csrc" / "cpu").glob("*.h")]
     # MindSpore takes only a folder of such a name for CANN's.
     libraries = base / f"device-{_digest(*sources, others=flags)}" / "Ascend" / "cann" / "lib64"
-    with filelock.FileLock(base / ".lock"):
+    lock = filelock.FileLock(base / ".lock")
+    try:
+        lock.acquire(timeout=2)
+    except filelock.Timeout:
+        print("waiting for another process that makes the fake CANN", file=sys.stderr, flush=True)
+        lock.acquire()
+    with lock:
+        lock.release()  # once for the two times that it has been acquired
+        for left in base.glob(".work-*"):  # by a process that was ended
+            shutil.rmtree(left, ignore_errors=True)
         if not public.is_dir():
             _put(public, public_headers.unpack)
         if not headers.is_dir():
@@ -214,12 +224,14 @@ def environment(with_sanitizers: bool = False) -> dict[str, str]:
 def main(arguments: list[str]) -> None:
     with_sanitizers = arguments[:1] == ["--sanitize"]
     command = arguments[with_sanitizers:]
-    if not command:
+    if not command or command[0].startswith("-"):
         sys.exit(__doc__)
+    if shutil.which(command[0]) is None:
+        sys.exit(f"there is no command {command[0]}")
     try:
         variables = environment(with_sanitizers)
-    except KernelBuildError as error:
-        sys.exit(str(error))
+    except (KernelBuildError, metadata.PackageNotFoundError, OSError) as error:
+        sys.exit(f"error: {error}")
     os.execvpe(command[0], command, variables)
 
 

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LIBRARIES = ("libmindspore_ascend.so.2", "libmindspore_ops_ascend.so", "ascend/*.so", "ascend/**/lib/*.so")
-OF_CANN = re.compile(r"acl[a-z]*[A-Z]|Hccl[A-Z]|hal[A-Z]|rt[A-Z]|_ZNK?2ge")
+# No kernels: a call of one that is missing has to fail.
+OF_CANN = re.compile(r"acl(?!nn)[a-z]*[A-Z]|Hccl[A-Z]|hal[A-Z]|rt[A-Z]|_ZNK?2ge")
 
 
 def mindspore_folder() -> Path:

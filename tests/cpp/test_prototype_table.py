@@ -15,7 +15,6 @@ from pathlib import Path
 
 from aclnn_headers import PROTOTYPES
 
-from tests.ascend.fault_table import FAULTS
 from tests.ascend.faulty_library import table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +41,6 @@ def test_the_page_shows_the_table() -> None:
 
 def test_the_page_shows_the_faults() -> None:
     assert table() in PAGE
-    assert len(FAULTS) >= 20
 
 
 def test_the_fake_reads_nothing_that_is_generated() -> None:
