@@ -63,7 +63,12 @@ def draw(rng: np.random.Generator, op: str, order: SequenceOrder, mesh: str, for
     groups = shape[("dp", "tp").index(groups_on)] if groups_on else 1
     chunks = ranks * len(HELD[order.name, ranks][0])
     whole = tuple(name for name in WITH_QUERIES[op] if rng.random() < 0.1)
-    common = {"groups_on": groups_on, "mask": bool(rng.random() < 0.7), "rope": bool(rng.random() < 0.2), "whole": whole}
+    common = {
+        "groups_on": groups_on,
+        "mask": bool(rng.random() < 0.7),
+        "rope": bool(rng.random() < 0.2),
+        "whole": whole,
+    }
     if len(whole) == len(WITH_QUERIES[op]) or (form == "TND" and groups_on):
         common["whole"] = whole[:1]
     if form == "BSND":

@@ -178,9 +178,9 @@ def on_mesh(case: SequenceCase) -> tuple[Call, Case]:
         gradients = {name: (kl.COTANGENT[0] * expected[f"d_{name}"]) for name in kl.DIFFERENTIABLE}
     axes = (*case.over, case.groups_on) if case.groups_on else case.over
     pending = {"loss": axes, "d_key_index": case.over}
-    whole = {name: case.over for name in case.whole}
+    whole = dict.fromkeys(case.whole, case.over)
     if not case.batch and case.groups_on:  # a whole packed tensor is so for all groups
-        whole = {name: axes for name in case.whole}
+        whole = dict.fromkeys(case.whole, axes)
     layout = Case(
         case.mesh,
         {name: case.words(name, tensor.ndim) for name, tensor in dealt.items()},

@@ -36,9 +36,7 @@ def test_what_is_drawn():
     cases = list(drawn(2 * QUICK, seed=1))
     kinds = {(case.op, case.order, case.form, case.mesh, case.over, case.groups_on) for case in cases}
     assert len(kinds) == len(cases) == len(OPS) * len(ORDERS) * len(FORMS) * len(MESHES)
-    documents = [
-        pair for case in cases if not case.batch for pair in zip(case.queries[0], case.keys[0], strict=True)
-    ]
+    documents = [pair for case in cases if not case.batch for pair in zip(case.queries[0], case.keys[0], strict=True)]
     assert sum(not query for query, _ in documents) > 20
     assert sum(query > key for query, key in documents) > 20
     assert sum(not key and query > 0 for query, key in documents) > 5

@@ -128,9 +128,7 @@ def test_packed_keys_elsewhere_than_packed_queries(launches, sharding, query_axe
 
 def test_one_axis_on_two_dims(launches):
     tensors = distributed("BSND", {QUERY: {"B": "dp"}, WEIGHTS: {"S1": "dp"}}, mesh_of())
-    message = (
-        "the mesh axis dp should shard one dim, but got both B (dim 0) of query_index and S1 (dim 1) of weights."
-    )
+    message = "the mesh axis dp should shard one dim, but got both B (dim 0) of query_index and S1 (dim 1) of weights."
     rejects(launches, "BSND", tensors, message)
 
 

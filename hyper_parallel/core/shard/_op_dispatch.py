@@ -6,8 +6,8 @@ name -> preprocess -> cached plan (layouts of the outputs, what runs on this ran
 
 A call of an operator with a layout rule is kept as a whole once it has been planned and checked. Its key is what plan
 and checks depend on: for each tensor its spec (layout, shape, dtype, device), every other argument with its type, the
-document lengths included, and the current sequence order. The same key again needs neither. Another shape or other lengths are another key, so that
-nothing goes unchecked.
+document lengths included, and the current sequence order. The same key again needs neither. Another shape or other
+lengths are another key, so that nothing goes unchecked.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ class OpDispatcher:
                 return plan
         infer_result = op.infer_layout(cache_values)
         expanded = op.get_expand_impl(known.func, infer_result, cache_values)
-        plan = Plan(tuple(infer_result[0]), expanded or known.func, op.groups(cache_values), op.sequence_ranks(cache_values))
+        plan = Plan(
+            tuple(infer_result[0]), expanded or known.func, op.groups(cache_values), op.sequence_ranks(cache_values)
+        )
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > MOST_PLANS:

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An operator on one rank's rows of a sequence: run whole, once per block, on the block's window of the keys.
 
-What happens to a tensor follows from its dims alone. Inputs: whoever has the query dim is local already, and cut to the
-rows of the block where a rank has two; whoever has the key dim is cut to the window; document ends and residuals are
-rewritten to those of the window. Outputs: whoever has the query dim is put together from the blocks; whoever has the key
-dim is written back to where the window's keys lie, zero elsewhere, and added up; any other is combined as the rule says.
+What happens to a tensor follows from its dims alone.
+
+- Inputs: whoever has the query dim is local already, and cut to the rows of the block where a rank has two; whoever has
+  the key dim is cut to the window; document ends and residuals are rewritten to those of the window.
+- Outputs: whoever has the query dim is put together from the blocks; whoever has the key dim is written back to where
+  the window's keys lie, zero elsewhere, and added up; any other is combined as the rule says.
 
 The operator runs with its backward, so gradients flow through the cuts by the platform's autograd. Every rank computes
 its windows from integers that all ranks of the group have, before anything is launched.
@@ -62,11 +64,12 @@ class Expansion:
         self._cut = cut
         self._query = _places(cut, cut.query)
         self._key = _places(cut, cut.key)
-        self._counted = [place for dim in context.counts for place in _places(cut, dim)]
         self._query_ends = context.lengths.get(cut.query, "")
         self._key_ends = context.lengths.get(cut.key, "")
         self._leading_zero = context.leading_zero
         ratio, self._residual = context.ratio or ("", "")
+        counted = [place for dim in context.counts for place in _places(cut, dim)]
+        self._counted = [(name, dim) for name, dim in counted if name != self._residual]
         mask = context.mask if isinstance(context.mask, str) else context.mask(dict(values))
         self._share = SequenceShare(cut.rank, cut.ranks, order, mask, values[ratio] if ratio else 1)
         self._outputs = BlockOutputs(op, cut, context.counts)

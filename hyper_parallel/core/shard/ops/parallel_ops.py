@@ -138,9 +138,7 @@ class DistributedOp:
         """Bound arguments whose document ends, on which the cut of a sequence depends, are on the host."""
         rule = self._needed_rule("with_ends_read")
         ends = set(rule.context_parallel.lengths.values()) if rule.context_parallel else set()
-        return tuple(
-            read(value) if name in ends else value for name, value in zip(rule.arguments, bound, strict=True)
-        )
+        return tuple(read(value) if name in ends else value for name, value in zip(rule.arguments, bound, strict=True))
 
     def wrap_output(self, output: Any, layouts: Sequence[Layout]) -> Any:
         """Local outputs as DTensors: a tuple for several, else the one."""
