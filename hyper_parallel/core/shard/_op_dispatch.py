@@ -58,6 +58,7 @@ class Operator:
     is_keyed: bool  # whether calls are kept as a whole
     plain_wrap: bool
     follows_order: bool  # whether what runs may depend on the order in which sequences were dealt
+    expands_itself: bool = False
     calls: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
 
@@ -151,6 +152,7 @@ class OpDispatcher:
             follows_order=op.rule is None
             or op.rule.context_parallel is not None
             or own.get_expand_impl is not DistributedOp.get_expand_impl,
+            expands_itself=own.get_expand_impl is not DistributedOp.get_expand_impl,
         )
         with self._lock:
             if len(self._operators) >= MOST_OPERATORS:
@@ -177,7 +179,8 @@ class OpDispatcher:
         if plan.sequence_ranks != 1:
             checked = known.op.with_ends_read(bound)
             for index, value in enumerate(checked):
-                if type(value) is ReadIntegers:
+                # An operator with an expansion of its own gets the tensors that it expects.
+                if type(value) is ReadIntegers and not known.expands_itself:
                     local[index] = value
         known.op.check_bound(checked, plan.groups, plan.sequence_ranks)
         is_tensor = get_platform().is_tensor
