@@ -68,8 +68,7 @@ MUTANTS = (
            "    if span is None:\n        return platform.concatenate((tensor, _zeros(tensor, dim, extent - tensor.shape[dim])), dim) if extent > tensor.shape[dim] else tensor\n        return platform.take(platform"),
     Mutant("the slice begins a row later", "tensor_cuts", "narrow(tensor, dim, span[0], span[1] - span[0])",
            "narrow(tensor, dim, min(span[0] + 1, tensor.shape[dim] - span[1] + span[0]), span[1] - span[0])"),
-    Mutant("rows are put back by the index that took them", "blocks", "np.argsort(np.concatenate([block.rows.index for block in self]))",
-           "np.concatenate([block.rows.index for block in self])"),
+    Mutant("rows are put back by the index that took them", "blocks", "places[held] = np.arange(len(held))", "places[:] = held"),
     Mutant("the number in the whole mesh", INFERENCE, "inference.part(self.axes)", "inference.part(inference.axes[self.query])"),
     Mutant("the group's axes are the sequence's", INFERENCE, ")[len(axes.get(self.key, ())) :]", ")[:]"),
 )  # fmt: skip

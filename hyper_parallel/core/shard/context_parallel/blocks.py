@@ -68,7 +68,10 @@ class Blocks(tuple[Block, ...]):
         stops = [0, *(span[1] for span in spans if span)]
         if all(span and span[0] == before for span, before in zip(spans, stops, strict=False)):
             return None
-        return np.argsort(np.concatenate([block.rows.index for block in self]))
+        held = np.concatenate([block.rows.index for block in self])
+        places = np.empty_like(held)
+        places[held] = np.arange(len(held))
+        return places
 
 
 @dataclass(frozen=True)
