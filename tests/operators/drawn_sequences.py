@@ -71,6 +71,8 @@ def draw(rng: np.random.Generator, op: str, order: SequenceOrder, mesh: str, for
     }
     if len(whole) == len(WITH_QUERIES[op]) or (form == "TND" and groups_on):
         common["whole"] = whole[:1]
+    if op in (OPS[1], OPS[2]) and form == "TND" and groups_on and rng.random() < 0.3:
+        common["whole"] += ("key_index",)  # key tells where the groups lie
     if form == "BSND":
         rows = chunks * int(rng.integers(1, 4))
         keys = rows + (chunks * int(rng.integers(0, 3)) if order.keys == "dealt" else int(rng.integers(0, 2 * chunks)))

@@ -66,7 +66,7 @@ class SequenceCase:
         batch: 0 for packed documents, else the batch of each group.
         mask: Whether the mask is causal; only one operator knows another.
         rope: Whether the losses have rotary parts and grouped heads.
-        whole: Tensors with the query dim that every rank has whole, in dealt order.
+        whole: Tensors with the query dim that every rank has whole, in dealt order, or with the keys of all groups.
     """
 
     op: str
@@ -129,7 +129,7 @@ class SequenceCase:
             dims[0] = self.groups_on
         if query is not None and name not in self.whole:
             dims[query] = f"{self.groups_on},{over}" if self.groups_on and not self.batch else over
-        if name in KEYS and not self.batch and self.groups_on:
+        if name in KEYS and not self.batch and self.groups_on and name not in self.whole:
             dims[0] = self.groups_on
         return " ".join([*dims, *(["+" + ",".join(sorted(pending))] if pending else [])])
 
@@ -178,14 +178,13 @@ def on_mesh(case: SequenceCase) -> tuple[Call, Case]:
         gradients = {name: (kl.COTANGENT[0] * expected[f"d_{name}"]) for name in kl.DIFFERENTIABLE}
     axes = (*case.over, case.groups_on) if case.groups_on else case.over
     pending = {"loss": axes, "d_key_index": case.over}
-    whole = dict.fromkeys(case.whole, case.over)
-    if not case.batch and case.groups_on:  # a whole packed tensor is so for all groups
-        whole = dict.fromkeys(case.whole, axes)
+    # A whole packed tensor is so for all groups.
+    whole = dict.fromkeys(case.whole, case.over if case.batch else axes)
     layout = Case(
         case.mesh,
         {name: case.words(name, tensor.ndim) for name, tensor in dealt.items()},
         {name: case.words(name, output.ndim, pending.get(name, ())) for name, output in outputs.items()},
-        {name: case.words(name, dealt[name].ndim, pending.get(f"d_{name}", whole.get(name, ()))) for name in gradients},
+        {name: case.words(name, dealt[name].ndim, whole.get(name, pending.get(f"d_{name}", ()))) for name in gradients},
     )
     return Call(case.op, dealt, partial(lengths_of, case, others), expected, cotangents, gradients), layout
 

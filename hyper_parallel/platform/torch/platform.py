@@ -117,7 +117,9 @@ class TorchPlatform(Platform):
         return torch.cat([*tensors], dim)
 
     def combine(self, first: Any, second: Any, op: str) -> Any:
-        return {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[op](first, second)
+        if op == "sum":
+            return first + second
+        return torch.maximum(first, second) if op == "max" else torch.minimum(first, second)
 
     def scaled(self, tensor: Any, factor: Any) -> Any:
         message = "a gradient that the forward kernel has computed has no derivative of its own"

@@ -94,19 +94,22 @@ class SequenceShare:
         """
         found = [window for window in self._windows(facts) if window.has_rows]
         if not found:  # no rows at all: the kernel has its say about that, as in a call that is not cut
-            nothing = Intervals.single(0, 0)
-            ends = facts.query_ends, facts.key_ends
-            arrays = [None if end is None else np.array(end, np.int64) for end in ends]
+            query_ends, key_ends = _array(facts.query_ends), _array(facts.key_ends)
             keys = Intervals.single(0, facts.keys)
-            found = [Window(nothing, keys, *arrays, None if facts.residuals is None else np.array(facts.residuals))]
+            found = [Window(Intervals.single(0, 0), keys, query_ends, key_ends, _array(facts.residuals))]
         return Blocks(Block(window, facts.keys) for window in found)
 
     def _windows(self, facts: SequenceFacts) -> tuple[Window, ...]:
         if facts.query_ends is not None and facts.key_ends is not None:
             documents = Documents(facts.query_ends, facts.key_ends, facts.rows, facts.keys)
-            residuals = None if facts.residuals is None else np.array(facts.residuals, np.int64)
             return document_windows(
-                documents, self.order, self.rank, self.ranks, self.mask, ratio=self.ratio, residuals=residuals
+                documents,
+                self.order,
+                self.rank,
+                self.ranks,
+                self.mask,
+                ratio=self.ratio,
+                residuals=_array(facts.residuals),
             )
         if facts.query_ends is not None or facts.key_ends is not None:
             raise ValueError("the document ends of queries and keys should be given both or not at all.")
@@ -126,6 +129,10 @@ class SequenceShare:
                 f"the first {length} of {facts.rows} query rows should see at least one of {facts.keys} keys, but they "
                 "see none, and a block without keys cannot be run at fixed length: pass packed documents."
             )
+
+
+def _array(integers: tuple[int, ...] | None) -> IntArray | None:
+    return None if integers is None else np.array(integers, np.int64)
 
 
 def _one(residuals: tuple[int, ...]) -> int | None:
