@@ -6,8 +6,15 @@ from __future__ import annotations
 
 import pytest
 
+from hyper_parallel import custom_ops, get_platform
+from hyper_parallel.context_parallel import SequenceOrder, sequence_order
+from hyper_parallel.platform.numpy.platform import NumpyPlatform
+from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
+
 from .drawn_sequences import FORMS, MESHES, ORDERS, drawn, small
-from .sequence_calls import OPS, check_on_virtual_ranks
+from .kl_loss_calls import TOP_K
+from .sequence_calls import OPS, SequenceCase, check_on_virtual_ranks, on_mesh
+from .sharded_calls import distributed, local_tensor, mesh_of
 
 QUICK, MANY = 252, 2016
 
@@ -49,3 +56,23 @@ def test_some_of_all_small_ones():
     for index, case in enumerate(small()):
         if index % 40 == 0:
             check_on_virtual_ranks(case)
+
+
+def test_document_ends_on_the_device_are_read_once_per_call(monkeypatch):
+    """By checks and cut together; an operator that shares no sequence reads them for the checks alone."""
+    reads = []
+    to_host = NumpyPlatform._to_host_list
+    monkeypatch.setattr(NumpyPlatform, "_to_host_list", lambda self, tensor: reads.append(1) or to_host(self, tensor))
+    order = SequenceOrder("zigzag", per_document=True)
+    call, layout = on_mesh(SequenceCase(TOP_K, (2,), ("dp",), order, ((4, 8),), ((5, 6),)))
+
+    def twice():
+        mesh, rank = mesh_of(layout), get_platform().rank
+        local = {name: local_tensor(whole, layout.inputs[name], (2,), rank) for name, whole in call.tensors.items()}
+        tensors = distributed(call, layout, mesh, local)
+        for _ in range(2):
+            with sequence_order(order):
+                custom_ops.npu_lightning_indexer(**tensors, **call.keywords(rank))
+
+    run_ranks(twice, 2)
+    assert len(reads) == 2 * 2 * 2  # ranks, calls, tensors
