@@ -16,7 +16,7 @@ NATIVE := HYPER_PARALLEL_KERNELS=native
 # In front of a test run on MindSpore's Ascend backend, without an NPU.
 ON_FAKE_ASCEND = $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m tests.ascend.toolkit
 
-.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all lint format benchmark clean
+.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all exhaust lint format benchmark clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ test-native: kernels ## the operators on compiled kernels, on NumPy, torch and M
 
 test-sanitizers: $(VENV)/test.done ## the kernels for the CPU under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(NATIVE) HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) tests/sanitizers
+
+exhaust: $(VENV)/test.done ## operators on all small sequences that ranks can share: half an hour
+	HYPER_PARALLEL_PLATFORM=numpy $(BIN)/python -m tests.operators.exhaust
 
 test-ascend: $(VENV)/test.done ## the operators on MindSpore's own Ascend backend, over a fake CANN toolkit
 	$(WITH_MINDSPORE) $(ON_FAKE_ASCEND) $(PYTEST) -m 'not slow' tests/ascend

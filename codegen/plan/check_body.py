@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
-from ..spec.expression import Expression, IsNone, Logical, Name, Not, names_in
+from ..spec.expression import Comparison, Expression, IsNone, Literal, Logical, Name, Not, names_in
 from ..spec.model import Attribute, LengthsArgument, Requirement, Spec, TensorArgument
 from ..text.fold import FALSE, TRUE, fold
 from ..text.python_expression import laid_out, literal, quoted
@@ -17,6 +18,7 @@ from .facts import packed_dims, same_documents, takes_host_dtypes
 
 CHECKS = "_CHECKS"
 GROUPS = "data_parallel_groups"
+RANKS = "context_parallel_ranks"
 KINDS = {"int": "int", "float": "float", "bool": "bool", "str": "str", "dtype": "str", "ints": "tuple"}
 
 
@@ -26,9 +28,10 @@ class CheckBody:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.lines: list[str] = []
-        self.integers = {*spec.dim_docs, *(item.name for item in spec.attributes if item.type == "int")}
+        self.integers = {*spec.dim_docs, RANKS, *(item.name for item in spec.attributes if item.type == "int")}
+        self.requirements = (*spec.requirements, *context_requirements(spec))
         self.own: dict[str, list[Requirement]] = {}
-        self.shared = [item for item in spec.requirements if self.is_shared(item)]
+        self.shared = [item for item in self.requirements if self.is_shared(item)]
 
     def text(self) -> str:
         for item in self.spec.attributes:
@@ -144,7 +147,7 @@ class CheckBody:
     def own_requirements(self, form: str) -> list[Requirement]:
         """Those that say something of a format once what is known of it is folded away."""
         if form not in self.own:
-            items = [item for item in self.spec.requirements if item not in self.shared and self.applies(item, form)]
+            items = [item for item in self.requirements if item not in self.shared and self.applies(item, form)]
             self.own[form] = [item for item in items if not self.is_settled(*self.folded(item, form))]
         return self.own[form]
 
@@ -162,6 +165,8 @@ class CheckBody:
             if item.of in present:
                 zero = ["leading_zero=True"] if item.leading_zero else []
                 zero.append(f"groups={GROUPS}")
+                if self.spec.context_parallel and item.of in self.spec.context_parallel.query:
+                    zero.append(f"ranks={RANKS}")
                 ends = self.ends(item)
                 self.add(indent, "document_ends", quoted(item.name), ends, quoted(item.of), item.of, *zero)
             elif item.optional:
@@ -212,6 +217,14 @@ class CheckBody:
         names = dict.fromkeys(name.id for name in names_in(requirement.condition))
         inner = indent if failing == TRUE else indent + 4
         self.add(inner, "require", quoted(requirement.text), *(f"{name}={name}" for name in names))
+
+
+def context_requirements(spec: Spec) -> Iterator[Requirement]:
+    """What must hold while several ranks share the sequence."""
+    shared = Comparison((">",), (Name(RANKS), Literal(1)))
+    for item in spec.context_parallel.requirements if spec.context_parallel else ():
+        applies = shared if item.applies is None else Logical("and", (shared, item.applies))
+        yield dataclasses.replace(item, applies=applies, text=f"{item.text} (under context parallelism)")
 
 
 def known_first(spec: Spec, requirement: Requirement, form: str | None, applies: Expression) -> Expression:

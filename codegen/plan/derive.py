@@ -13,10 +13,10 @@ from ..text.python_layout import Item, call
 from . import docs
 from .backward import derive_backward, non_differentiable
 from .backward_inputs import backward_inputs
-from .check_body import CHECKS, CheckBody
+from .check_body import CHECKS, RANKS, CheckBody
 from .cpp import derive_cpp
 from .facts import packed_dims, visible_outputs
-from .layout_rule import layout_rule
+from .layout_rule import layout_rule, mask_function
 from .operator import LibraryPlan, OperatorPlan, OutputPlan, Parameter
 from .torch_library import derive_torch_library
 
@@ -38,6 +38,7 @@ def derive_library(specs: Iterable[Spec], specs_path: str) -> LibraryPlan:
 
 def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
     outputs = visible_outputs(spec)
+    check_body = CheckBody(spec).text()
     inputs = backward_inputs(spec, spec.backward) if isinstance(spec.backward, BackwardCall) else ()
     return OperatorPlan(
         op=spec.op,
@@ -54,8 +55,10 @@ def derive_operator(spec: Spec, spec_path: str) -> OperatorPlan:
         conditional=conditional(spec),
         non_differentiable=non_differentiable(spec, inputs),
         backward=derive_backward(spec, inputs),
-        check_body=CheckBody(spec).text(),
+        check_body=check_body,
         check_groups=any(packed_dims(spec, form) for form in spec.format.names),
+        check_ranks=RANKS in check_body,
+        mask_function=mask_function(spec),
         rule=layout_rule(spec),
         uses_context_parallel=spec.context_parallel is not None,
         reference=spec.reference,

@@ -86,6 +86,6 @@ def sharding_note(spec: Spec) -> str:
     sequence = ""
     if spec.context_parallel:
         query, key = listed(spec.context_parallel.query), listed(spec.context_parallel.key)
-        alone = "alone it would be context parallelism"
-        sequence = f"The query dim ({query}) only together with the key dim ({key}): {alone}"
+        windows = "runs on its own rows and the keys that they see"
+        sequence = f"Where the query dim ({query}) lies on axes that the key dim ({key}) lacks, each rank {windows}"
     return sentences("Sharding: " + "; ".join(parts), sequence)

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..spec.dims import Dim
+from ..spec.expression import Conditional, Expression, Literal, Name
 from ..spec.model import ContextParallel, Dims, Spec
-from ..text.python_expression import python, quoted
-from ..text.python_layout import Group, Item, call, lay_out, strings
+from ..text.python_expression import laid_out, python, quoted
+from ..text.python_layout import Group, Item, call, lay_out, statement, strings
 from .facts import group_dims, group_values, visible_outputs
 
 
@@ -38,8 +39,15 @@ def layout_rule(spec: Spec) -> str:
 
 def context_parallel(spec: Spec, context: ContextParallel) -> Group:
     parts: list[Item] = [strings("query=", context.query), strings("key=", context.key)]
-    parts.append(f"mask={quoted(python(context.mask))}")
+    parts.append("mask=_mask" if depends_on_attributes(context) else f"mask={quoted(python(context.mask))}")
     parts += mapping("lengths=", context.lengths)
+    ends = [item for item in spec.lengths if item.name in context.lengths.values()]
+    with_zero = [item.name for item in ends if item.leading_zero]
+    if with_zero:
+        parts.append(strings("leading_zero=", with_zero))
+    counts = list(dict.fromkeys(item.count for item in ends if item.count))
+    if counts:
+        parts.append(strings("counts=", counts))
     if context.ratio:
         parts.append(strings("ratio=", [context.ratio.by, context.ratio.residual]))
     positions = {item.name: item.positions for item in spec.tensors if item.positions}
@@ -48,6 +56,29 @@ def context_parallel(spec: Spec, context: ContextParallel) -> Group:
         texts = tuple(quoted(item.text) for item in context.requirements)
         parts.append(Group("require=(", texts, ")", is_tuple=True))
     return Group("context_parallel=ContextParallel(", tuple(parts), ")")
+
+
+def depends_on_attributes(context: ContextParallel) -> bool:
+    return isinstance(context.mask, Conditional)
+
+
+def mask_function(spec: Spec) -> str:
+    """The statement of the function that gives a call's mask; empty if there is only one mask."""
+    context = spec.context_parallel
+    if context is None or not depends_on_attributes(context):
+        return ""
+    mask = laid_out(with_words(context.mask), lambda attribute: f"values[{quoted(attribute)}]")
+    return statement("return ", mask, "", 4)
+
+
+def with_words(mask: Expression) -> Expression:
+    """The expression with its masks as text; in conditions the same words may name attributes."""
+    match mask:
+        case Conditional(condition, then, otherwise):
+            return Conditional(condition, with_words(then), with_words(otherwise))
+        case Name(word):
+            return Literal(word)
+    return mask
 
 
 def mapping(prefix: str, entries: Mapping[str, str | None]) -> list[Item]:

@@ -147,6 +147,8 @@ class OperatorPlan:
     backward: BackwardPlan | None
     check_body: str
     check_groups: bool  # whether packed documents are counted per data-parallel group
+    check_ranks: bool  # whether checks depend on how many ranks share a sequence
+    mask_function: str  # the body of the function that gives a call's mask; empty if it has the same one always
     rule: str
     uses_context_parallel: bool
     reference: Reference | None

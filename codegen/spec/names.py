@@ -64,9 +64,9 @@ CPP_LIMIT = re.compile(
 )
 PYTHON_TAKEN = frozenset(
     """self cls ctx math Any NoReturn Tensor Lengths Integers DType DFunction DistributedOp LayoutRule ContextParallel
-    ArgumentChecks get_platform kernel_function bind_arguments check_arguments data_parallel_groups int float bool str
-    tuple len staticmethod factorial torch getattr empty_if_absent single_or_double
-    NoneType""".split()
+    ArgumentChecks get_platform kernel_function bind_arguments check_arguments data_parallel_groups
+    context_parallel_ranks int float bool str tuple len staticmethod factorial torch getattr empty_if_absent
+    single_or_double NoneType""".split()
 )
 MOST_CHARACTERS = 96
 

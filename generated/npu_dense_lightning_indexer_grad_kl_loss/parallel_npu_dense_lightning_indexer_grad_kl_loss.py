@@ -80,10 +80,12 @@ def check_arguments(
     pre_tokens: int,
     next_tokens: int,
     data_parallel_groups: int = 1,
+    context_parallel_ranks: int = 1,
 ) -> None:
     """Check types, dtypes, global shapes, lengths and requirements, before anything is launched.
 
     The packed dims are spread over `data_parallel_groups` groups; the lengths are those of this rank's group.
+    The query rows of a group lie on `context_parallel_ranks` ranks.
     """
     _CHECKS.attribute("scale_value", scale_value, float)
     _CHECKS.attribute("layout", layout, str)
@@ -143,7 +145,14 @@ def check_arguments(
             _, _, R = _CHECKS.dims("key_rope", key_rope, "T2 N2 R", (T2, N2, R))
         T1 = _CHECKS.per_group("T1", T1, data_parallel_groups)
         T2 = _CHECKS.per_group("T2", T2, data_parallel_groups)
-        _CHECKS.document_ends("actual_seq_qlen", actual_seq_qlen, "T1", T1, groups=data_parallel_groups)
+        _CHECKS.document_ends(
+            "actual_seq_qlen",
+            actual_seq_qlen,
+            "T1",
+            T1,
+            groups=data_parallel_groups,
+            ranks=context_parallel_ranks,
+        )
         _CHECKS.document_ends("actual_seq_klen", actual_seq_klen, "T2", T2, groups=data_parallel_groups)
         _CHECKS.same_documents("actual_seq_qlen", actual_seq_qlen, "actual_seq_klen", actual_seq_klen)
         if actual_seq_qlen is None or actual_seq_klen is None:
@@ -171,8 +180,9 @@ def check_arguments(
 class NpuDenseLightningIndexerGradKlLossDistributedOp(DistributedOp):
     """How npu_dense_lightning_indexer_grad_kl_loss runs on DTensors.
 
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, G, D, R, N1i, N2i and Di must be replicated. The query
-    dim (S1 and T1) only together with the key dim (S2 and T2): alone it would be context parallelism.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, G, D, R, N1i, N2i and Di must be replicated. Where the
+    query dim (S1 and T1) lies on axes that the key dim (S2 and T2) lacks, each rank runs on its own rows and the keys
+    that they see.
     """
 
     bind_arguments = staticmethod(bind_arguments)

@@ -62,10 +62,12 @@ def check_arguments(
     cmp_ratio: int,
     return_value: bool,
     data_parallel_groups: int = 1,
+    context_parallel_ranks: int = 1,
 ) -> None:
     """Check types, dtypes, global shapes, lengths and requirements, before anything is launched.
 
     The packed dims are spread over `data_parallel_groups` groups; the lengths are those of this rank's group.
+    The query rows of a group lie on `context_parallel_ranks` ranks.
     """
     _CHECKS.attribute("sparse_count", sparse_count, int)
     _CHECKS.attribute("layout", layout, str)
@@ -113,6 +115,7 @@ def check_arguments(
             T1,
             leading_zero=True,
             groups=data_parallel_groups,
+            ranks=context_parallel_ranks,
         )
         _CHECKS.document_ends(
             "cu_seq_lens_k",
@@ -151,11 +154,17 @@ def check_arguments(
         _CHECKS.require("block_table is None", block_table=block_table)
 
 
+def _mask(values: dict[str, Any]) -> str:
+    """The mask of a call with these attributes."""
+    return "causal" if values["sparse_mode"] == 3 else "full"
+
+
 class NpuLightningIndexerDistributedOp(DistributedOp):
     """How npu_lightning_indexer runs on DTensors.
 
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, D, documents and pages must be replicated. The query
-    dim (S1 and T1) only together with the key dim (S2 and T2): alone it would be context parallelism.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, D, documents and pages must be replicated. Where the
+    query dim (S1 and T1) lies on axes that the key dim (S2 and T2) lacks, each rank runs on its own rows and the keys
+    that they see.
     """
 
     bind_arguments = staticmethod(bind_arguments)
@@ -205,7 +214,9 @@ class NpuLightningIndexerDistributedOp(DistributedOp):
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),
-            mask="causal if sparse_mode == 3 else full",
+            mask=_mask,
             lengths={"T1": "cu_seq_lens_q", "T2": "cu_seq_lens_k"},
+            leading_zero=("cu_seq_lens_q", "cu_seq_lens_k"),
+            counts=("documents",),
         ),
     )

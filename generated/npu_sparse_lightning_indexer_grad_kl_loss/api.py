@@ -41,8 +41,9 @@ def npu_sparse_lightning_indexer_grad_kl_loss(
     The kernel runs in its deterministic mode.
 
     Tensors are plain tensors or all DTensors; with DTensors the outputs are DTensors.
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, G, D, R, N1i, N2i, Di and K must be replicated. The
-    query dim (S1 and T1) only together with the key dim (S2 and T2): alone it would be context parallelism.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1, N2, G, D, R, N1i, N2i, Di and K must be replicated. Where
+    the query dim (S1 and T1) lies on axes that the key dim (S2 and T2) lacks, each rank runs on its own rows and the
+    keys that they see.
 
     Args:
         query: Query of the main attention. Shape [B, S1, N1, D] (BSND) or [T1, N1, D] (TND); dtype bfloat16 or float16,

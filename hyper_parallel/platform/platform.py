@@ -166,6 +166,14 @@ class Platform(ABC):
         """Return the elements ``index`` of dimension ``dim``, in that order, as a copy. Differentiable."""
 
     @abstractmethod
+    def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:
+        """Return the tensors one after the other along ``dim``. Differentiable."""
+
+    @abstractmethod
+    def combine(self, first: Any, second: Any, op: str) -> Any:
+        """Return the elementwise sum, max or min (``op``) of two tensors of one dtype. The sum is differentiable."""
+
+    @abstractmethod
     def scaled(self, tensor: Any, factor: Any) -> Any:
         """Return ``tensor * factor`` in the dtype of ``tensor``; the factor is a tensor of one element."""
 
@@ -176,6 +184,10 @@ class Platform(ABC):
     @abstractmethod
     def zeros_like(self, tensor: Any) -> Any:
         """Return zeros with the shape and dtype of ``tensor``."""
+
+    @abstractmethod
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        """Return zeros with the dtype of ``like``, on its device."""
 
     @property
     @abstractmethod

@@ -18,7 +18,7 @@ FORMS = {
     "BSND": (((2, 2), (2, 4)), ". . . .|. . . .|. . .", {}),
     "TND": (((4,), (6,)), ". . .|. . .|. .", {"layout": "TND", "cu_seq_lens_q": [0, 4], "cu_seq_lens_k": [0, 6]}),
 }
-GATHER = " Gather it first: key.redistribute(mesh, placements) with Replicate() for that axis."
+GATHER = " Gather it first: key = key.redistribute(key.device_mesh, (Replicate(), Replicate()))."
 
 
 def mesh_of(ranks=None):
@@ -78,13 +78,13 @@ def test_dims_that_must_be_replicated(launches, form, layouts, found, tensor_map
             "TND",
             ". . .|dp . .|. .",
             "T2 (dim 0) of key should be sharded over the first axes of T1 (dim 0) of query, no axis, or replicated, "
-            "but got (dp).",
+            f"but got (dp).{GATHER}",
         ),
         (
             "TND",
             "dp,tp . .|tp . .|. .",
             "T2 (dim 0) of key should be sharded over the first axes of T1 (dim 0) of query, (dp, tp), or replicated, "
-            "but got (tp).",
+            f"but got (tp).{GATHER}",
         ),
     ],
 )

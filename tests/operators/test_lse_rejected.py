@@ -7,23 +7,22 @@ The mesh describes layouts only, so that one rank can speak for all; one test le
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import numpy as np
 import pytest
 
 from hyper_parallel import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
-from hyper_parallel.core.shard.ops.parallel_ops_register import get_distributed_op
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 from .lse_cases import DIMS, OP, TENSORS
 from .rejection import BOTH, KEY, LENGTHS, QUERY, WEIGHTS, distributed, mesh_of, rejects, run, tensors_of
 
+GATHER = " Gather it first: key_index = key_index.redistribute(key_index.device_mesh, (Replicate(), Replicate()))."
+
 
 def replicated(what: str, tensor_map: str) -> str:
-    gather = " Gather it first: key_index.redistribute(mesh, placements) with Replicate() for that axis."
-    return f"{what} should be replicated, but got tensor_map={tensor_map}.{gather if what.startswith('S2') else ''}"
+    return f"{what} should be replicated, but got tensor_map={tensor_map}.{GATHER if what.startswith('S2') else ''}"
 
 
 @pytest.mark.parametrize(
@@ -107,86 +106,30 @@ def test_one_dim_in_two_places(launches, form, sharding, message):
     rejects(launches, form, distributed(form, sharding, mesh_of()), message)
 
 
-def without_context_parallelism(query: str, key: str, shared: str, given: str, rest: str) -> str:
-    if shared == "no axis":
-        return (
-            f"{query} should be replicated, but got {given}: {query.split(maxsplit=1)[0]} sharded without "
-            f"{key.split(maxsplit=1)[0]} is context parallelism, which is not supported."
-        )
-    return (
-        f"{query} should be sharded only over axes that shard {key} too, {shared}, but got {given}: context "
-        f"parallelism is not supported. Redistribute so that {query.split(maxsplit=1)[0]} is replicated over {rest}."
-    )
-
-
 @pytest.mark.parametrize(
-    ("form", "sharding", "where", "shared", "given", "rest"),
+    ("sharding", "query_axes", "given", "gathered"),
     [
-        ("BSND", {QUERY: {"S1": "dp"}}, "query_index", "no axis", "(dp)", "(dp)"),
-        ("BSND", {WEIGHTS: {"S1": "tp"}}, "weights", "no axis", "(tp)", "(tp)"),
-        ("BSND", {QUERY: {"S1": BOTH}, WEIGHTS: {"S1": BOTH}}, "query_index", "no axis", "(dp, tp)", "(dp, tp)"),
-        (
-            "BSND",
-            {QUERY: {"B": "dp", "S1": "tp"}, KEY: {"B": "dp"}, WEIGHTS: {"B": "dp", "S1": "tp"}},
-            "query_index",
-            "no axis",
-            "(tp)",
-            "(tp)",
-        ),
-        ("TND", {QUERY: {"T1": "dp"}}, "query_index", "no axis", "(dp)", "(dp)"),
-        ("TND", {WEIGHTS: {"T1": "dp"}}, "weights", "no axis", "(dp)", "(dp)"),
-        ("TND", {QUERY: {"T1": BOTH}, WEIGHTS: {"T1": BOTH}}, "query_index", "no axis", "(dp, tp)", "(dp, tp)"),
-        (
-            "TND",
-            {QUERY: {"T1": BOTH}, WEIGHTS: {"T1": BOTH}, KEY: {"T2": "dp"}},
-            "query_index",
-            "(dp)",
-            "(dp, tp)",
-            "(tp)",
-        ),
+        ({KEY: {"T2": "dp"}}, "no axis", "(dp)", "(Replicate(), Replicate())"),
+        ({QUERY: {"T1": "dp"}, KEY: {"T2": "tp"}}, "(dp)", "(tp)", "(Replicate(), Replicate())"),
+        # As far as both lie on the same axes, these are groups.
+        ({QUERY: {"T1": "dp"}, KEY: {"T2": BOTH}}, "(dp)", "(dp, tp)", "(Shard(dim=0), Replicate())"),
+        ({QUERY: {"T1": BOTH}, KEY: {"T2": "tp"}}, "(dp, tp)", "(tp)", "(Replicate(), Replicate())"),
+        ({QUERY: {"T1": BOTH}, KEY: {"T2": ("tp", "dp")}}, "(dp, tp)", "(tp, dp)", "(Replicate(), Replicate())"),
     ],
 )
-def test_context_parallelism(launches, form, sharding, where, shared, given, rest):
-    query, key = ("S1 (dim 1)", "S2 (dim 1)") if form == "BSND" else ("T1 (dim 0)", "T2 (dim 0)")
-    message = without_context_parallelism(f"{query} of {where}", f"{key} of key_index", shared, given, rest)
-    rejects(launches, form, distributed(form, sharding, mesh_of()), message)
-
-
-@pytest.mark.parametrize(
-    ("sharding", "query_axes", "given"),
-    [
-        ({KEY: {"T2": "dp"}}, "no axis", "(dp)"),
-        ({QUERY: {"T1": "dp"}, KEY: {"T2": "tp"}}, "(dp)", "(tp)"),
-        ({QUERY: {"T1": "dp"}, KEY: {"T2": BOTH}}, "(dp)", "(dp, tp)"),
-        ({QUERY: {"T1": BOTH}, KEY: {"T2": "tp"}}, "(dp, tp)", "(tp)"),
-        ({QUERY: {"T1": BOTH}, KEY: {"T2": ("tp", "dp")}}, "(dp, tp)", "(tp, dp)"),
-    ],
-)
-def test_packed_keys_elsewhere_than_packed_queries(launches, sharding, query_axes, given):
+def test_packed_keys_elsewhere_than_packed_queries(launches, sharding, query_axes, given, gathered):
     message = (
         f"T2 (dim 0) of key_index should be sharded over the first axes of T1 (dim 0) of query_index, {query_axes}, "
-        f"or replicated, but got {given}."
+        f"or replicated, but got {given}. Gather it first: "
+        f"key_index = key_index.redistribute(key_index.device_mesh, {gathered})."
     )
     rejects(launches, "TND", distributed("TND", sharding, mesh_of()), message)
 
 
 def test_one_axis_on_two_dims(launches):
-    # S1 on a mesh axis is context parallelism already; the rule without it shows the check of its own.
     tensors = distributed("BSND", {QUERY: {"B": "dp"}, WEIGHTS: {"S1": "dp"}}, mesh_of())
-    rejects(
-        launches,
-        "BSND",
-        tensors,
-        without_context_parallelism("S1 (dim 1) of weights", "S2 (dim 1) of key_index", "no axis", "(dp)", "(dp)"),
-    )
-    rule = dataclasses.replace(get_distributed_op(OP).rule, context_parallel=None)
-    values = {**dict.fromkeys(rule.arguments), **{name: tensors[name].layout for name in TENSORS}, "layout": "BSND"}
-    message = (
-        f"For {OP}, the mesh axis dp should shard one dim, "
-        "but got both B (dim 0) of query_index and S1 (dim 1) of weights."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        rule.infer(OP, values)
+    message = "the mesh axis dp should shard one dim, but got both B (dim 0) of query_index and S1 (dim 1) of weights."
+    rejects(launches, "BSND", tensors, message)
 
 
 @pytest.mark.parametrize("form", DIMS)
@@ -217,7 +160,7 @@ def test_partial_beside_shards(launches):
     ("form", "sharding", "found"),
     [
         ("BSND", {QUERY: {"N1": "tp"}}, "N1 (dim 2) of query_index"),
-        ("TND", {QUERY: {"T1": "dp"}}, "T1 (dim 0) of query_index"),
+        ("TND", {KEY: {"T2": "dp"}}, "T2 (dim 0) of key_index"),
     ],
 )
 def test_every_rank_refuses(launches, form, sharding, found):

@@ -94,13 +94,13 @@ def check_lengths_as_dtensors():
 def check_rejected():
     size = get_platform().world_size
     mesh = init_device_mesh("cpu", (size,), mesh_dim_names=("tp",))
-    tensors = torch_tensors(draw("BSND", B=2, S1=4, S2=5))
+    tensors = torch_tensors(draw("BSND", B=2, S1=4, S2=8))
     distributed = {name: distribute_tensor(tensor, mesh, (Replicate(),)) for name, tensor in tensors.items()}
-    for dim, words in (
-        (2, "N1 (dim 2) of query_index should be replicated"),
-        (1, "S1 (dim 1) of query_index should be"),
+    for name, dim, words in (
+        ("query_index", 2, "N1 (dim 2) of query_index should be replicated"),
+        ("key_index", 1, "S2 (dim 1) of key_index should be replicated"),
     ):
-        wrong = {**distributed, "query_index": distribute_tensor(tensors["query_index"], mesh, (Shard(dim),))}
+        wrong = {**distributed, name: distribute_tensor(tensors[name], mesh, (Shard(dim),))}
         for operator in (Lse.apply, registered_operator()):
             with pytest.raises(ValueError, match=re.escape(f"For {OP}, {words}")):
                 operator(*wrong.values())

@@ -49,6 +49,30 @@ def test_a_torch_operator_takes_lengths_in_every_form(lengths):
     check_equal(tuple(output.to_local() for output in outputs), expected)
 
 
+@pytest.mark.parametrize("keywords", [False, True], ids=["by position", "by keyword"])
+def test_a_torch_operator_on_a_sequence_that_ranks_share(keywords):
+    """Rank 0 has the first half of the rows, and all keys."""
+    mesh, whole = (
+        mesh_of_four(),
+        {name: tensor.to_local() for name, tensor in layouts_only("TND", Replicate(), Replicate()).items()},
+    )
+    expected = Lse.apply(*whole.values(), **PACKED)
+    rows = len(whole["weights"]) // 2
+    tensors = {
+        name: DTensor.from_local(
+            tensor if name == "key_index" else tensor[:rows],
+            mesh,
+            (Replicate(), Replicate() if name == "key_index" else Shard(0)),
+        )
+        for name, tensor in whole.items()
+    }
+    outputs = (
+        registered_operator()(**tensors, **PACKED) if keywords else registered_operator()(*tensors.values(), **PACKED)
+    )
+    assert [output.placements for output in outputs] == [(Replicate(), Shard(1))] * 2
+    check_equal(tuple(output.to_local() for output in outputs), tuple(output[:, :rows] for output in expected))
+
+
 def test_a_torch_operator_refuses_the_same_layouts():
     tensors = layouts_only("BSND", Shard(2), Replicate())
     message = f"For {OP}, N1 (dim 2) of query_index should be replicated, but got tensor_map=(-1, -1, 1, -1)."

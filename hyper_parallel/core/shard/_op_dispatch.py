@@ -6,8 +6,8 @@ name -> preprocess -> cached plan (layouts of the outputs, what runs on this ran
 
 A call of an operator with a layout rule is kept as a whole once it has been planned and checked. Its key is what plan
 and checks depend on: for each tensor its spec (layout, shape, dtype, device), every other argument with its type, the
-document lengths included. The same key again needs neither. Another shape or other lengths are another key, so that
-nothing goes unchecked.
+document lengths included, and the current sequence order. The same key again needs neither. Another shape or other
+lengths are another key, so that nothing goes unchecked.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hyper_parallel.context_parallel.current_order import current_sequence_order
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.tensor_spec import tensor_spec
+from hyper_parallel.core.shard.context_parallel.call_lengths import ReadIntegers
+from hyper_parallel.core.shard.context_parallel.sequence_orders import SequenceOrder
 from hyper_parallel.core.shard.dispatch_switch import _SWITCH
 from hyper_parallel.core.shard.ops.parallel_ops import DistributedOp, typed
 from hyper_parallel.core.shard.ops.parallel_ops_register import REGISTRY
@@ -36,11 +39,13 @@ MOST_OPERATORS = 4096
 
 @dataclass(frozen=True)
 class Plan:
-    """What a call's layouts and attributes decide, so that it is decided once."""
+    """What a call's layouts, attributes and the sequence order decide, so that it is decided once."""
 
     outputs: tuple[Layout, ...]
     implementation: Callable[..., Any]
     groups: int
+    sequence_ranks: int = 1
+    """How many ranks share the sequence of a group."""
 
 
 @dataclass
@@ -52,6 +57,8 @@ class Operator:
     takes_bound: bool  # whether it takes all arguments by position, as they are bound
     is_keyed: bool  # whether calls are kept as a whole
     plain_wrap: bool
+    follows_order: bool  # whether what runs may depend on the order in which sequences were dealt
+    expands_itself: bool = False
     calls: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
 
@@ -84,12 +91,14 @@ class OpDispatcher:
             self.forget()
         known = self._operators.get(op_call) or self._operator(op_call)
         op = known.op
+        order = current_sequence_order() if known.follows_order else None
         if RANK_CHECK.enabled:
-            compare_ranks(op.op_name, op.rule.arguments if op.rule else (), args, kwargs)
+            compare_ranks(op.op_name, op.rule.arguments if op.rule else (), args, kwargs, order)
         if not known.is_keyed:
             local_args, local_kwargs, cache_values = op.preprocess(args, kwargs)
-            plan = self._plan(known, op_call, cache_values)
-            op.check_call(args, kwargs, plan.groups)
+            plan = self._plan(known, op_call, cache_values, order)
+            ranks = (plan.sequence_ranks,) if plan.sequence_ranks != 1 else ()
+            op.check_call(args, kwargs, plan.groups, *ranks)
             return op.wrap_output(plan.implementation(*local_args, **local_kwargs), plan.outputs)
         bound = op.bind_arguments(*args, **kwargs)  # type: ignore[misc]
         described, local = list(bound), list(bound)
@@ -100,12 +109,12 @@ class OpDispatcher:
                 if spec is None or spec.local_shape != part.shape:  # new, or resized in place
                     spec = value._spec = tensor_spec(value._layout, part)
                 described[index] = spec
-        key = (*described, *map(type, bound))  # with the types: 1, True and 1.0 are equal
+        key = (order, *described, *map(type, bound))  # with the types: 1, True and 1.0 are equal
         try:
             found = known.calls.get(key)
         except TypeError:  # a value that cannot be hashed
             found = None
-        plan = found or self._checked(known, op_call, args, kwargs, key, bound)
+        plan = found or self._checked(known, op_call, args, kwargs, key, bound, local)
         if known.takes_bound:
             output = plan.implementation(*local)
         else:
@@ -140,6 +149,10 @@ class OpDispatcher:
             takes_bound=takes_bound,
             is_keyed=is_keyed,
             plain_wrap=own.wrap_output is DistributedOp.wrap_output,
+            follows_order=op.rule is None
+            or op.rule.context_parallel is not None
+            or own.get_expand_impl is not DistributedOp.get_expand_impl,
+            expands_itself=own.get_expand_impl is not DistributedOp.get_expand_impl,
         )
         with self._lock:
             if len(self._operators) >= MOST_OPERATORS:
@@ -155,10 +168,21 @@ class OpDispatcher:
         kwargs: dict[str, Any],
         key: tuple[Any, ...],
         bound: tuple[Any, ...],
+        local: list[Any],
     ) -> Plan:
-        """Plan and check a call, and keep it unless its key has a tensor in it, whose values may change."""
-        plan = self._plan(known, op_call, known.op.preprocess(args, kwargs)[2])
-        known.op.check_call(args, kwargs, plan.groups)
+        """Plan and check a call, and keep it unless its key has a tensor in it, whose values may change.
+
+        Document ends on the device that checks and a cut of the sequence depend on are read once, into `local`.
+        """
+        plan = self._plan(known, op_call, known.op.preprocess(args, kwargs)[2], key[0])
+        checked = bound
+        if plan.sequence_ranks != 1:
+            checked = known.op.with_ends_read(bound)
+            for index, value in enumerate(checked):
+                # An operator with an expansion of its own gets the tensors that it expects.
+                if type(value) is ReadIntegers and not known.expands_itself:
+                    local[index] = value
+        known.op.check_bound(checked, plan.groups, plan.sequence_ranks)
         is_tensor = get_platform().is_tensor
         if not any(is_tensor(value) for value in bound if type(value) is not DTensor):
             with self._lock:
@@ -170,9 +194,15 @@ class OpDispatcher:
                     del known.calls[next(iter(known.calls))]
         return plan
 
-    def _plan(self, known: Operator, op_call: Callable[..., Any], cache_values: Sequence[Any]) -> Plan:
+    def _plan(
+        self,
+        known: Operator,
+        op_call: Callable[..., Any],
+        cache_values: Sequence[Any],
+        order: SequenceOrder | None,
+    ) -> Plan:
         op = known.op
-        key = (op, op_call, *(typed(value) for value in cache_values))
+        key = (op, op_call, order, *(typed(value) for value in cache_values))
         with self._lock:
             plan = self._plans.get(key)
             if plan is not None:
@@ -180,7 +210,9 @@ class OpDispatcher:
                 return plan
         infer_result = op.infer_layout(cache_values)
         expanded = op.get_expand_impl(known.func, infer_result, cache_values)
-        plan = Plan(tuple(infer_result[0]), expanded or known.func, op.groups(cache_values))
+        plan = Plan(
+            tuple(infer_result[0]), expanded or known.func, op.groups(cache_values), op.sequence_ranks(cache_values)
+        )
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > MOST_PLANS:

@@ -237,8 +237,12 @@ class ArgumentChecks:
         extent: int,
         leading_zero: bool = False,
         groups: int = 1,
+        ranks: int = 1,
     ) -> None:
-        """Cumulative document ends: they do not decrease and end at the tokens of one of the data-parallel `groups`."""
+        """Cumulative document ends: they do not decrease and end at the tokens of one of the data-parallel `groups`.
+
+        The tokens of a group may lie on several `ranks`: the ends are those of whole documents.
+        """
         if ends is None or isinstance(ends, UnreadEnds):
             return
         if leading_zero:
@@ -254,9 +258,14 @@ class ArgumentChecks:
                 f". These end at the tokens of all {groups} groups: each group passes its own documents, counted from "
                 "zero; for context parallelism gather the keys first, redistribute(mesh, placements) with Replicate()"
             )
+            per_rank = (
+                f". These end at the tokens of one of the {ranks} ranks that share a sequence: pass the ends of whole "
+                "documents, the same on each of these ranks; the cut is made here"
+            )
             self.fail(
                 f"{name} should end at {dim} = {extent}, the number of tokens{of_group}, but got {_short(ends)}"
                 + (whole if groups > 1 and last == extent * groups else "")
+                + (per_rank if ranks > 1 and last * ranks == extent else "")
             )
 
     def same_documents(

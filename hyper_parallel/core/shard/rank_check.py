@@ -20,6 +20,7 @@ from hyper_parallel.platform import get_platform
 if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
     from hyper_parallel.core.dtensor.layout import Layout
+    from hyper_parallel.core.shard.context_parallel.sequence_orders import SequenceOrder
 
 VARIABLE = "HYPER_PARALLEL_CHECK_RANKS"
 TEXT_BYTES = 2048
@@ -47,8 +48,20 @@ class _RankCheck:
 RANK_CHECK = _RankCheck()
 
 
-def compare_ranks(op: str, parameters: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Compare a call with those of the other ranks of its mesh. `parameters` are the names of positional arguments.
+def compare_ranks(
+    op: str,
+    parameters: Sequence[str],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    order: SequenceOrder | None = None,
+) -> None:
+    """Compare a call with those of the other ranks of its mesh.
+
+    Args:
+        op: The operator's name.
+        parameters: The names of positional arguments.
+        args, kwargs: The call.
+        order: The current sequence order, if the operator depends on it.
 
     Raises:
         RuntimeError: If they differ; on every rank, with what each of them calls.
@@ -59,6 +72,7 @@ def compare_ranks(op: str, parameters: Sequence[str], args: Sequence[Any], kwarg
     if first is None:
         return
     text = f"{op}({', '.join(f'{name}={described(value)}' for name, value in call)})"
+    text += f" in {order}" if order else ""
     compare_texts(op, text, first.to_local(), first.device_mesh)
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -81,6 +81,15 @@ class MindSporePlatform(Platform):
             return ops.gather(tensor.astype(ms.float32), places, dim).astype(ms.bfloat16)
         return ops.gather(tensor, places, dim)
 
+    def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:
+        return mint.cat([*tensors], dim)
+
+    def combine(self, first: Any, second: Any, op: str) -> Any:
+        if first.dtype == ms.bfloat16 and self._target == "CPU":  # rounded once, as the sum of two is anyway
+            wide = self.combine(first.astype(ms.float32), second.astype(ms.float32), op)
+            return wide.astype(ms.bfloat16)
+        return {"sum": mint.add, "max": mint.maximum, "min": mint.minimum}[op](first, second)
+
     def scaled(self, tensor: Any, factor: Any) -> Any:
         # Rounded once; and not every pair of dtypes has a product on the CPU.
         wide = ms.float32 if tensor.dtype in (ms.float16, ms.bfloat16) else tensor.dtype
@@ -91,6 +100,9 @@ class MindSporePlatform(Platform):
 
     def zeros_like(self, tensor: Any) -> Any:
         return ops.zeros_like(tensor)  # mint's does not take bfloat16 on the CPU
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        return ops.zeros(shape, like.dtype)
 
     @property
     def rank(self) -> int:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -57,6 +58,12 @@ class NumpyPlatform(Platform):
     def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
         return tensor[(slice(None),) * (dim % tensor.ndim) + (index,)]
 
+    def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:
+        return anp.concatenate(tensors, axis=dim)
+
+    def combine(self, first: Any, second: Any, op: str) -> Any:
+        return first + second if op == "sum" else {"max": anp.maximum, "min": anp.minimum}[op](first, second)
+
     def scaled(self, tensor: Any, factor: Any) -> Any:
         return (tensor * factor.reshape(-1)[0]).astype(tensor.dtype)
 
@@ -65,6 +72,9 @@ class NumpyPlatform(Platform):
 
     def zeros_like(self, tensor: Any) -> Any:
         return np.zeros(tensor.shape, tensor.dtype)
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        return np.zeros(shape, like.dtype)
 
     @property
     def rank(self) -> int:

@@ -113,6 +113,14 @@ class TorchPlatform(Platform):
     def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
         return tensor.index_select(dim, torch.tensor(index, device=tensor.device))
 
+    def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:
+        return torch.cat([*tensors], dim)
+
+    def combine(self, first: Any, second: Any, op: str) -> Any:
+        if op == "sum":
+            return first + second
+        return torch.maximum(first, second) if op == "max" else torch.minimum(first, second)
+
     def scaled(self, tensor: Any, factor: Any) -> Any:
         message = "a gradient that the forward kernel has computed has no derivative of its own"
         return opaque(message, ((tensor * factor.detach().reshape(())).to(tensor.dtype),), factor)[0]
@@ -122,6 +130,9 @@ class TorchPlatform(Platform):
 
     def zeros_like(self, tensor: Any) -> Any:
         return torch.zeros_like(tensor)
+
+    def zeros(self, shape: tuple[int, ...], like: Any) -> Any:
+        return like.new_zeros(shape)
 
     @property
     def rank(self) -> int:

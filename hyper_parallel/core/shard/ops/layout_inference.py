@@ -7,10 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.ops.sequence_inference import SequenceCut, SequenceInference
 
 if TYPE_CHECKING:
     from hyper_parallel.core.shard.ops.layout_rule import LayoutRule
@@ -39,12 +41,14 @@ class Inference:
         cuts: What is cut of replicated inputs before the kernel runs.
         groups: Number of data-parallel groups over which packed documents are spread.
         gradients: Tensor argument -> the layout of its gradient.
+        sequence: This rank's share of a sequence that several ranks have; None if there is none.
     """
 
     outputs: tuple[Layout, ...]
     cuts: tuple[Cut, ...]
     groups: int
     gradients: Mapping[str, Layout]
+    sequence: SequenceCut | None
 
 
 class LayoutInference:
@@ -69,10 +73,14 @@ class LayoutInference:
         self.check_replicated()
         self.check_partial()
         self.assign_axes()
-        self.check_context_parallel()
+        self.sequence.check()
         self.tie_together()
         self.check_axes_once()
-        return Inference(self.outputs(), self.cuts(), self.groups(), self.gradients())
+        return Inference(self.outputs(), self.cuts(), self.groups(), self.gradients(), self.sequence.cut())
+
+    @cached_property
+    def sequence(self) -> SequenceInference:
+        return SequenceInference(self)
 
     @property
     def mesh(self) -> DeviceMesh:
@@ -86,9 +94,13 @@ class LayoutInference:
 
     def owner(self, dim: str) -> str:
         """Dim `dim` as a place in the first given tensor that has it sharded, else in the first that has it."""
+        return self.place(*self.owner_of(dim))
+
+    def owner_of(self, dim: str) -> tuple[str, int]:
+        """The tensor and the number of the dim there."""
         places = [(name, self.dims[name].index(dim)) for name in self.layouts if dim in self.dims[name]]
         sharded = [(name, index) for name, index in places if self.layouts[name].dim_axes(index)]
-        return self.place(*(sharded or places)[0])
+        return (sharded or places)[0]
 
     def check_mesh(self) -> None:
         first = next(iter(self.layouts))
@@ -143,15 +155,8 @@ class LayoutInference:
                 if layout.dim_axes(index) and not self.rule.may_shard(dim):
                     raise ValueError(
                         f"For {self.op}, {self.place(name, index)} should be replicated, "
-                        f"but got tensor_map={layout.tensor_map}.{self.gather_hint(name, dim)}"
+                        f"but got tensor_map={layout.tensor_map}.{self.sequence.gather_hint(name, dim)}"
                     )
-
-    def gather_hint(self, name: str, dim: str) -> str:
-        """What to do about a sharded key dim, which somebody shards who means context parallelism."""
-        context = self.rule.context_parallel
-        if context is None or dim not in context.key:
-            return ""
-        return f" Gather it first: {name}.redistribute(mesh, placements) with Replicate() for that axis."
 
     def check_partial(self) -> None:
         """Partial inputs: none, or on an axis exactly one group in which the operator is linear."""
@@ -197,39 +202,6 @@ class LayoutInference:
                 self.axes.setdefault(dim, found)
                 owner.setdefault(dim, name)
 
-    def sequence_dims(self) -> tuple[str | None, str | None]:
-        """The query and the key dim of this format."""
-        context = self.rule.context_parallel
-        if context is None:
-            return None, None
-        present = {dim for dims in self.dims.values() for dim in dims}
-        query = next((dim for dim in context.query if dim in present), None)
-        return query, next((dim for dim in context.key if dim in present), None)
-
-    def check_context_parallel(self) -> None:
-        """The key dim lies on all axes of the query dim (data parallelism), or neither is sharded."""
-        query, key = self.sequence_dims()
-        if query is None or key is None:
-            return
-        of_query, of_key = self.axes.get(query, ()), self.axes.get(key, ())
-        if of_query[: len(of_key)] != of_key:
-            raise ValueError(
-                f"For {self.op}, {self.owner(key)} should be sharded over the first axes of {self.owner(query)}, "
-                f"{self.axis_words(of_query)}, or replicated, but got {self.axis_words(of_key)}."
-            )
-        if of_query and not of_key:
-            raise ValueError(
-                f"For {self.op}, {self.owner(query)} should be replicated, but got {self.axis_words(of_query)}: "
-                f"{query} sharded without {key} is context parallelism, which is not supported."
-            )
-        if of_query != of_key:
-            raise ValueError(
-                f"For {self.op}, {self.owner(query)} should be sharded only over axes that shard {self.owner(key)} "
-                f"too, {self.axis_words(of_key)}, but got {self.axis_words(of_query)}: context parallelism is not "
-                "supported. "
-                f"Redistribute so that {query} is replicated over {self.axis_words(of_query[len(of_key) :])}."
-            )
-
     def tie_together(self) -> None:
         """Dims that are cut alike: where one is sharded and another replicated, the other is cut too."""
         present = {dim for dims in self.dims.values() for dim in dims}
@@ -246,7 +218,7 @@ class LayoutInference:
 
     def check_axes_once(self) -> None:
         """No mesh axis shards two dims of the operator, but for dims that follow another one."""
-        _, key = self.sequence_dims()
+        key = self.sequence.key
         taken: dict[int, str] = {}
         for dim, found in self.axes.items():
             for axis in found:
@@ -281,16 +253,21 @@ class LayoutInference:
         contracted = {axis for dim in self.rule.reduce for axis in self.axes.get(dim, ())}
         sums = dict.fromkeys((*contracted, *self.linear), "sum")
         found = []
-        for name, named in self.rule.outputs[self.form].items():
-            if name in self.rule.when and not self.values[self.rule.when[name]]:
-                continue
-            dims = self.expanded(named)
+        for name, dims in self.returned_outputs().items():
             own = {axis for dim in dims for axis in self.axes.get(dim, ())}
             combine = self.rule.combine.get(name, "same")
             others = self.sharding_axes() - own - contracted
             combined = dict.fromkeys(others, combine) if combine != "same" else {}
             found.append(self.layout(dims, combined | sums))
         return tuple(found)
+
+    def returned_outputs(self) -> dict[str, tuple[str, ...]]:
+        """The outputs that this call returns, with their dims."""
+        return {
+            name: self.expanded(dims)
+            for name, dims in self.rule.outputs[self.form].items()
+            if name not in self.rule.when or self.values[self.rule.when[name]]
+        }
 
     def gradients(self) -> dict[str, Layout]:
         """An input's gradient is Shard where the input is, Partial(sum) over what else shards the operator.

@@ -8,7 +8,7 @@ whatever has the dim either lies that way already or is replicated, and is then 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,17 +26,22 @@ class ContextParallel:
     Attributes:
         query: The dim that is cut, in whichever format has it.
         key: The dim of which each block of query rows sees a window.
-        mask: "causal" (aligned to the bottom right), "full", or an expression of attributes that gives one of them.
+        mask: "causal" (aligned to the bottom right), "full", or a function of the attributes' values that gives one of
+            them.
         lengths: Packed dims with the argument that holds their cumulative document ends.
+        leading_zero: The lengths arguments that start with a zero.
+        counts: Dims whose extent is the number of documents.
         ratio: The attribute with the ratio of compressed keys and the argument with the residual, if keys are so.
         positions: Arguments and outputs that hold positions in a key dim -> that dim.
-        require: What must hold while the query dim is sharded.
+        require: What must hold while several ranks share the sequence; `check_arguments` looks at it.
     """
 
     query: tuple[str, ...]
     key: tuple[str, ...]
-    mask: str
+    mask: str | Callable[[dict[str, Any]], str]
     lengths: Mapping[str, str] = field(default_factory=dict)
+    leading_zero: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
     ratio: tuple[str, str] | None = None
     positions: Mapping[str, str] = field(default_factory=dict)
     require: tuple[str, ...] = ()

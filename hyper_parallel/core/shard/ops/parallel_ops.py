@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
+from hyper_parallel.context_parallel.current_order import current_sequence_order
 from hyper_parallel.core.dtensor.dtensor import DTensor
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.context_parallel.call_lengths import read
+from hyper_parallel.core.shard.context_parallel.expansion import Expansion
 from hyper_parallel.core.shard.ops.layout_inference import Cut, Inference
 from hyper_parallel.core.shard.ops.layout_rule import LayoutRule, plain_tensor
 from hyper_parallel.core.shard.ops.parallel_ops_register import register_distributed_op
@@ -78,12 +83,22 @@ class DistributedOp:
         """What runs on this rank instead of `func`; None if `func` itself does."""
         if self.rule is None:
             return None
-        cuts = self._infer(cache_values, "get_expand_impl").cuts
-        return _with_cuts(self.op_name, func, self.rule.arguments, cuts) if cuts else None
+        inference = self._infer(cache_values, "get_expand_impl")
+        expansion = None
+        if inference.sequence is not None:
+            values = dict(zip(self.rule.arguments, cache_values, strict=True))
+            order = current_sequence_order()
+            expansion = func = Expansion(self.op_name, func, self.rule, inference.sequence, order, values)
+        return _with_cuts(self.op_name, func, self.rule.arguments, inference.cuts) if inference.cuts else expansion
 
     def groups(self, cache_values: Sequence[Any]) -> int:
         """Number of data-parallel groups that have packed documents of their own."""
         return 1 if self.rule is None else self._infer(cache_values, "groups").groups
+
+    def sequence_ranks(self, cache_values: Sequence[Any]) -> int:
+        """Number of ranks that share the sequence of a group."""
+        sequence = None if self.rule is None else self._infer(cache_values, "sequence_ranks").sequence
+        return 1 if sequence is None else sequence.ranks
 
     def grad_layouts(self, *args: Any, **kwargs: Any) -> dict[str, Layout]:
         """The layouts that the gradients of a call's tensors have on each rank, before anything is reduced.
@@ -97,11 +112,33 @@ class DistributedOp:
         """
         return dict(self._infer(self.preprocess(args, kwargs)[2], "grad_layouts").gradients)
 
-    def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], groups: int) -> None:
-        """Check dtypes, global shapes, lengths and values of one call, before anything is launched."""
+    def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], groups: int, sequence_ranks: int = 1) -> None:
+        """Check dtypes, global shapes, lengths and values of one call, before anything is launched.
+
+        There are that many data-parallel groups, and `sequence_ranks` share the sequence of each.
+        """
         if self.bind_arguments is not None and self.check_arguments is not None:
-            spread = {"data_parallel_groups": groups} if groups != 1 else {}
-            self.check_arguments(*self.bind_arguments(*args, **kwargs), **spread)
+            self.check_bound(self.bind_arguments(*args, **kwargs), groups, sequence_ranks)
+
+    def check_bound(self, bound: Sequence[Any], groups: int, sequence_ranks: int = 1) -> None:
+        """The same of arguments that have been bound."""
+        if self.check_arguments is None:
+            return
+        spread = {"data_parallel_groups": groups} if groups != 1 else {}
+        if sequence_ranks != 1 and self._checks_sequence_ranks:
+            spread["context_parallel_ranks"] = sequence_ranks
+        self.check_arguments(*bound, **spread)
+
+    @cached_property
+    def _checks_sequence_ranks(self) -> bool:
+        check = self.check_arguments
+        return check is not None and "context_parallel_ranks" in inspect.signature(check).parameters
+
+    def with_ends_read(self, bound: Sequence[Any]) -> tuple[Any, ...]:
+        """Bound arguments whose document ends, on which the cut of a sequence depends, are on the host."""
+        rule = self._needed_rule("with_ends_read")
+        ends = set(rule.context_parallel.lengths.values()) if rule.context_parallel else set()
+        return tuple(read(value) if name in ends else value for name, value in zip(rule.arguments, bound, strict=True))
 
     def wrap_output(self, output: Any, layouts: Sequence[Layout]) -> Any:
         """Local outputs as DTensors: a tuple for several, else the one."""

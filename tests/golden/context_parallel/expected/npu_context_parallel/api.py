@@ -23,8 +23,8 @@ def npu_context_parallel(
     """Selection of compressed keys.
 
     Tensors are plain tensors or all DTensors; with DTensors the outputs are DTensors.
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N, D and K must be replicated. The query dim (S1 and T1) only
-    together with the key dim (S2 and T2): alone it would be context parallelism.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N, D and K must be replicated. Where the query dim (S1 and T1)
+    lies on axes that the key dim (S2 and T2) lacks, each rank runs on its own rows and the keys that they see.
 
     Args:
         query: Shape [B, S1, N, D] (BSND) or [T1, N, D] (TND); dtype bfloat16 or float16, on the host also float32 or

@@ -56,10 +56,12 @@ def check_arguments(
     cmp_ratio: int,
     cmp_residual: int,
     data_parallel_groups: int = 1,
+    context_parallel_ranks: int = 1,
 ) -> None:
     """Check types, dtypes, global shapes, lengths and requirements, before anything is launched.
 
     The packed dims are spread over `data_parallel_groups` groups; the lengths are those of this rank's group.
+    The query rows of a group lie on `context_parallel_ranks` ranks.
     """
     _CHECKS.attribute("layout", layout, str)
     _CHECKS.choice("layout", layout, "BSND", "TND")
@@ -74,12 +76,14 @@ def check_arguments(
         _CHECKS.dtype("block_table", block_table, "int32")
     if layout == "BSND":
         B, S1, _, D = _CHECKS.dims("query", query, "B S1 N D", (None, None, None, None))
-        _CHECKS.dims("key", key, "B S2 D", (B, None, D))
+        _, S2, _ = _CHECKS.dims("key", key, "B S2 D", (B, None, D))
         _, _, K = _CHECKS.dims("previous", previous, "B S1 K", (B, S1, None))
         if block_table is not None:
             _CHECKS.dims("block_table", block_table, "B K", (B, K))
         _CHECKS.absent("query_ends", query_ends, "T1", "BSND")
         _CHECKS.absent("key_ends", key_ends, "T2", "BSND")
+        if context_parallel_ranks > 1 and K > S2:
+            _CHECKS.require("K <= S2 (under context parallelism)", K=K, S2=S2)
     else:  # TND
         T1, _, D = _CHECKS.dims("query", query, "T1 N D", (None, None, None))
         T2, _ = _CHECKS.dims("key", key, "T2 D", (None, D))
@@ -88,16 +92,30 @@ def check_arguments(
             _CHECKS.dims("block_table", block_table, "K K", (K, K))
         T1 = _CHECKS.per_group("T1", T1, data_parallel_groups)
         T2 = _CHECKS.per_group("T2", T2, data_parallel_groups)
-        _CHECKS.document_ends("query_ends", query_ends, "T1", T1, groups=data_parallel_groups)
+        _CHECKS.document_ends(
+            "query_ends",
+            query_ends,
+            "T1",
+            T1,
+            groups=data_parallel_groups,
+            ranks=context_parallel_ranks,
+        )
         _CHECKS.document_ends("key_ends", key_ends, "T2", T2, groups=data_parallel_groups)
         _CHECKS.same_documents("query_ends", query_ends, "key_ends", key_ends)
+    if context_parallel_ranks > 1 and block_table is not None:
+        _CHECKS.require("block_table is None (under context parallelism)", block_table=block_table)
+
+
+def _mask(values: dict[str, Any]) -> str:
+    """The mask of a call with these attributes."""
+    return "causal" if values["sparse_mode"] == 3 else "full"
 
 
 class NpuContextParallelDistributedOp(DistributedOp):
     """How npu_context_parallel runs on DTensors.
 
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N, D and K must be replicated. The query dim (S1 and T1) only
-    together with the key dim (S2 and T2): alone it would be context parallelism.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N, D and K must be replicated. Where the query dim (S1 and T1)
+    lies on axes that the key dim (S2 and T2) lacks, each rank runs on its own rows and the keys that they see.
     """
 
     bind_arguments = staticmethod(bind_arguments)
@@ -135,7 +153,7 @@ class NpuContextParallelDistributedOp(DistributedOp):
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),
-            mask="causal if sparse_mode == 3 else full",
+            mask=_mask,
             lengths={"T1": "query_ends", "T2": "key_ends"},
             ratio=("cmp_ratio", "cmp_residual"),
             positions={"previous": "S2", "indices": "S2"},

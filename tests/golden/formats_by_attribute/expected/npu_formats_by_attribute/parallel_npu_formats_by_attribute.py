@@ -41,10 +41,12 @@ def check_arguments(
     key_ends: Lengths | None,
     layout: str,
     data_parallel_groups: int = 1,
+    context_parallel_ranks: int = 1,
 ) -> None:
     """Check types, dtypes, global shapes, lengths and requirements, before anything is launched.
 
     The packed dims are spread over `data_parallel_groups` groups; the lengths are those of this rank's group.
+    The query rows of a group lie on `context_parallel_ranks` ranks.
     """
     _CHECKS.attribute("layout", layout, str)
     _CHECKS.choice("layout", layout, "BSND", "TND")
@@ -64,7 +66,14 @@ def check_arguments(
         T2, _, _ = _CHECKS.dims("key", key, "T2 N1 D", (None, N1, D))
         T1 = _CHECKS.per_group("T1", T1, data_parallel_groups)
         T2 = _CHECKS.per_group("T2", T2, data_parallel_groups)
-        _CHECKS.document_ends("query_ends", query_ends, "T1", T1, groups=data_parallel_groups)
+        _CHECKS.document_ends(
+            "query_ends",
+            query_ends,
+            "T1",
+            T1,
+            groups=data_parallel_groups,
+            ranks=context_parallel_ranks,
+        )
         _CHECKS.document_ends("key_ends", key_ends, "T2", T2, groups=data_parallel_groups)
         _CHECKS.same_documents("query_ends", query_ends, "key_ends", key_ends)
         if T1 > T2:
@@ -82,8 +91,8 @@ def check_arguments(
 class NpuFormatsByAttributeDistributedOp(DistributedOp):
     """How npu_formats_by_attribute runs on DTensors.
 
-    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1 and D must be replicated. The query dim (S1 and T1) only
-    together with the key dim (S2 and T2): alone it would be context parallelism.
+    Sharding: B, S1, T1 and T2 may lie on mesh axes; S2, N1 and D must be replicated. Where the query dim (S1 and T1)
+    lies on axes that the key dim (S2 and T2) lacks, each rank runs on its own rows and the keys that they see.
     """
 
     bind_arguments = staticmethod(bind_arguments)
