@@ -21,6 +21,7 @@ import numpy as np
 
 POOL = 200
 SAMPLES = 20
+READ_EVERY = 8
 
 
 class HeapState(ctypes.Structure):
@@ -66,8 +67,10 @@ def main() -> None:
     for turn in range(calls):
         # All of them once, to begin with: what is kept is then at its most.
         call = pool[turn if turn < len(pool) else int(rng.integers(len(pool)))]
-        found = [MINDSPORE.array(output) for output in run(call.kernel, call.arguments)]
-        if not is_right(call, found):
+        outputs = run(call.kernel, call.arguments)
+        # Where nobody waits, memory goes to the next calls while the device has yet to come to this one.
+        is_read = turn < len(pool) or turn % READ_EVERY == 0
+        if is_read and not is_right(call, [MINDSPORE.array(output) for output in outputs]):
             wrong.append(call.kernel)
         if turn % (calls // SAMPLES) == 0:
             seen.append({**device.live(), "device bytes": ms.runtime.memory_allocated(), "heap bytes": heap_bytes()})

@@ -48,7 +48,7 @@ def test_plans_are_kept_up_to_a_number() -> None:
     assert last["executor"] == kept * KERNELS
     assert last["device bytes"] == 0
     assert abs(last["tensor"] - first["tensor"]) < kept * KERNELS * 22  # plans differ in their tensors
-    assert last["heap bytes"] - first["heap bytes"] < 10 * CALLS  # the smallest of CANN's objects has a hundred
+    assert last["heap bytes"] - first["heap bytes"] < 50 * CALLS  # a call has some ten objects of a hundred bytes
 
 
 def test_sanitized_calls() -> None:
