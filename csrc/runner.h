@@ -178,7 +178,8 @@ class OperatorRunner : public ms::pynative::PyboostRunner {
       if (reason.empty()) {
         throw;
       }
-      MS_EXCEPTION(mindspore::RuntimeError) << "For " << op_name() << ", CANN says: " << reason << "\n" << error.what();
+      MS_EXCEPTION(mindspore::RuntimeError) << "For " << op_name() << ", CANN says: " << reason << "\n"
+                                            << error.what();
     }
   }
 
