@@ -16,7 +16,7 @@ NATIVE := HYPER_PARALLEL_KERNELS=native
 # In front of a test run on MindSpore's Ascend backend, without an NPU.
 ON_FAKE_ASCEND = $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m tests.ascend.toolkit
 
-.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all exhaust lint format benchmark clean
+.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ format: $(VENV)/test.done ## let the formatters rewrite hand-written files
 
 benchmark: $(VENV)/test.done ## time the generator, and torchgen beside it
 	$(BIN)/python benchmarks/codegen.py --profile --torchgen
+
+benchmark-cp: $(VENV)/test.done ## balance and cost of context parallelism: half a minute
+	$(BIN)/python benchmarks/context_parallel.py
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -54,3 +54,27 @@ def test_the_kernels_benchmark_compares_results_and_prints_a_row_for_each_case()
     assert [row.split()[:3] for row in rows] == [[kernel, "80", n] for kernel in ("lse", "kl") for n in ("1", "2")]
     assert all(len(row.split()) == 10 for row in rows)
     assert "python benchmarks/kernels.py\n" in PAGE
+
+
+@pytest.mark.slow
+def test_the_context_parallel_benchmark_prints_a_row_for_each_order() -> None:
+    command = [sys.executable, "benchmarks/context_parallel.py", "--tokens", "64", "--rounds", "1", "--calls", "3"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=280).stdout
+    rows = [re.split(r"\s{2,}", line.strip()) for line in shown.splitlines()]
+    balance, steps, calls = rows[1:7], rows[8:11], rows[12:]
+    assert [(name, f"{float(share):.3f}") for name, share in balance[:3]] == [
+        ("32768 tokens, contiguous", "1.875"),
+        ("32768 tokens, head_tail", "1.000"),
+        ("32768 tokens, zigzag", "1.000"),
+    ]
+    assert balance[5] == ["64 documents, zigzag per document", "1.0000"]
+    assert [(row[0], len(row)) for row in steps[:2]] == [("contiguous", 8), ("zigzag", 8)]
+    assert steps[2][0] == "critical path, zigzag/contiguous"
+    orders = ("contiguous", "zigzag", "zigzag per document")
+    assert [row[0] for row in calls] == [f"{order}, grad {grad}" for grad in ("off", "on") for order in orders]
+    assert all(len(row) == 7 for row in calls)
+
+
+def test_the_page_names_the_command_for_context_parallelism() -> None:
+    assert "\t$(BIN)/python benchmarks/context_parallel.py\n" in (ROOT / "Makefile").read_text()
+    assert "make benchmark-cp     # python benchmarks/context_parallel.py\n" in PAGE
