@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import pytest
 from attention_training import Training, largest_errors, train_on_one_device, train_on_ranks
 from ranks import run_gloo_ranks
 
@@ -21,7 +20,6 @@ def train_compiled(trainings):
     return train_on_ranks(trainings)
 
 
-@pytest.mark.slow
 def test_every_step_is_that_of_one_device():
     seen = run_gloo_ranks(train_compiled, 4, TRAININGS, timeout=280)
     for at, training in enumerate(TRAININGS):
