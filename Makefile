@@ -16,7 +16,10 @@ NATIVE := HYPER_PARALLEL_KERNELS=native
 # In front of a test run on MindSpore's Ascend backend, without an NPU.
 ON_FAKE_ASCEND = $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m tests.ascend.toolkit
 
-.PHONY: help ops check diff kernels test test-slow test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
+# How the output of two test runs at once is kept apart: --output-sync=line shows each when it has ended.
+SYNC ?=
+
+.PHONY: help ops check diff kernels test test-numpy test-frameworks test-slow test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +50,13 @@ diff: $(VENV)/base.done ## what regenerating would change
 kernels: $(VENV)/test.done ## compile the kernels for torch, NumPy and MindSpore: hpgen build
 	$(BIN)/hpgen build
 
-test: $(VENV)/test.done ## set up and run the quick tests, on NumPy, torch and MindSpore
+test: $(VENV)/test.done ## set up and run the quick tests, on NumPy and beside it on torch and MindSpore
+	$(MAKE) --no-print-directory --jobs=2 $(SYNC) test-numpy test-frameworks
+
+test-numpy: $(VENV)/test.done
 	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m 'not slow' tests
+
+test-frameworks: $(VENV)/test.done
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m 'not slow' tests/torch
 	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m 'not slow' tests/mindspore
 
