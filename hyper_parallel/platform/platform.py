@@ -130,6 +130,8 @@ class Platform(ABC):
             ValueError: ``value`` is a tensor that is not 1-D.
         """
         if isinstance(value, list | tuple):
+            if set(map(type, value)) == {int}:  # every call comes here with its document ends
+                return tuple(value)
             return tuple(self._integer(element, value) for element in value)
         if not self.is_tensor(value):
             raise TypeError(f"expected a list, tuple or 1-D tensor of integers, but got {type(value).__name__}")
