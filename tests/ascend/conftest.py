@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import mindspore as ms
@@ -24,23 +20,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "mindspore"))
 forbid_references()
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What is compiled with sanitizers takes minutes: beside the first tests."""
-    if any(item.path.name == "test_sanitized.py" for item in session.items):
-        command = [sys.executable, "-m", "tests.ascend.toolkit", "--sanitize", "true"]
-        started = subprocess.Popen(command, cwd=Path(__file__).resolve().parents[2], start_new_session=True)
+OWN_PROCESSES = ("test_docs.py", "test_faults.py", "test_sanitized.py")
+"""Tests that only start processes. They come first: once this one has used the device, MindSpore's threads keep a
+processor busy in it."""
 
-        def end() -> None:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)
-            started.wait()
 
-        session.config.add_cleanup(end)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in OWN_PROCESSES)
 
 
 @pytest.fixture(autouse=True)
-def device() -> Iterator[FakeDevice]:
+def device(request: pytest.FixtureRequest) -> Iterator[FakeDevice | None]:
     """The fake device, without faults before and after; who expects one takes it."""
+    if request.path.name in OWN_PROCESSES:
+        yield None
+        return
     assert ms.get_context("device_target") == "Ascend"
     found = FakeDevice()
     found.take_faults()

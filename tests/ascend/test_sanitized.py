@@ -13,7 +13,7 @@ from tests.ascend.toolkit import environment
 from tests.sanitizers.sanitized import CALLS, output_of, run_tests
 
 KERNELS = 10
-pytestmark = pytest.mark.timeout(900)  # compiles with sanitizers, beside the tests before it
+pytestmark = pytest.mark.timeout(900)  # compiles with sanitizers
 
 
 def test_the_table_of_calls_and_views() -> None:
