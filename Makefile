@@ -19,7 +19,7 @@ ON_FAKE_ASCEND = $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m te
 # How the output of two test runs at once is kept apart: --output-sync=line shows each when it has ended.
 SYNC ?=
 
-.PHONY: help ops check diff kernels test test-numpy test-frameworks test-slow test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
+.PHONY: help ops check diff kernels test test-numpy test-frameworks test-slow test-slow-numpy test-slow-frameworks test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,8 +60,12 @@ test-frameworks: $(VENV)/test.done
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m 'not slow' tests/torch
 	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m 'not slow' tests/mindspore
 
-test-slow: $(VENV)/test.done ## the slow tests alone
+test-slow: test-slow-numpy test-slow-frameworks ## the slow tests alone
+
+test-slow-numpy: $(VENV)/test.done
 	HYPER_PARALLEL_PLATFORM=numpy $(PYTEST) -m slow tests
+
+test-slow-frameworks: $(VENV)/test.done
 	HYPER_PARALLEL_PLATFORM=torch $(PYTEST) -m slow tests/torch
 	$(WITH_MINDSPORE) HYPER_PARALLEL_PLATFORM=mindspore $(PYTEST) -m slow tests/mindspore
 	$(WITH_MINDSPORE) $(ON_FAKE_ASCEND) $(PYTEST) -m slow tests/ascend
