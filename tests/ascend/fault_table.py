@@ -254,6 +254,6 @@ FAULTS = (
         "  return [=]() -> std::vector<ms::Tensor> {\n    const ms::Tensor out(",
         "  return [&]() -> std::vector<ms::Tensor> {\n    const ms::Tensor out(",
         By.SANITIZER,
-        "AddressSanitizer: stack-use-after",
+        "-use-after-",
     ),
 )
