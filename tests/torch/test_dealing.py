@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from ranks import run_gloo_ranks
 
 from tests.dealing_cases import Framework, cases_of, check_case, run_case
-
-torch = pytest.importorskip("torch")
 
 
 def gradient(function, tensor):
