@@ -15,7 +15,7 @@ Run: python benchmarks/context_parallel.py [--tokens 4096] [--ranks 4] [--rounds
    call. `DP`: no context parallelism, each rank has documents of its own. `same`: always the same lengths; `new`: so
    many different ones that their windows are not kept but computed in each call. `more` is what context parallelism
    adds: the cuts, the parts put together, in zigzag order a second run of the operator, and per document copies of rows
-   and keys.
+   and keys. `windows` is what of it is integers: with new lengths, the windows of a rank, without any tensor.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 
 from hyper_parallel import DTensor, Replicate, Shard, distribute_tensor, get_platform, init_device_mesh, library
-from hyper_parallel.context_parallel import SequenceOrder, deal, sequence_order
+from hyper_parallel.context_parallel import SequenceOrder, current_sequence_order, deal, sequence_order
+from hyper_parallel.core.shard.context_parallel.blocks import SequenceFacts, SequenceShare
 from hyper_parallel.core.shard.context_parallel.documents import Documents
 from hyper_parallel.core.shard.context_parallel.windows import Window, document_windows
 
@@ -180,21 +181,38 @@ def no_kernel(query: torch.Tensor, *_others: Any) -> tuple[torch.Tensor, torch.T
 
 
 def call_costs(mesh: Any, calls: int, rounds: int) -> list[float]:
-    """Of the same lengths DP, CP and the difference; then of new ones."""
+    """Of the same lengths DP, CP and the difference; then of new ones; then the windows alone."""
     rows = 4 * DOCUMENTS  # of both ranks: a chunk of a document has one or several
     grad = torch.is_grad_enabled()
     tensors = [torch.randn(rows // 2, *shape) for shape in ((INDEX_HEADS, INDEX_SIZE), (1, INDEX_SIZE), (INDEX_HEADS,))]
     whole_key = torch.randn(rows, 1, INDEX_SIZE)
     query, own_key, weights = (DTensor.from_local(t.requires_grad_(grad), mesh, (Shard(0),)) for t in tensors)
     all_keys = DTensor.from_local(whole_key.requires_grad_(grad), mesh, (Replicate(),))
-    costs = []
+    costs: list[float] = []
     for known in (True, False):
         pair = []
         for key, tokens in ((own_key, rows // 2), (all_keys, rows)):
             ends = lengths(tokens, known)
             pair.append(best(query, key, weights, ends, calls, rounds))
         costs += [*pair, pair[1] - pair[0]]
-    return costs
+    return [*costs, windows_cost(rows, calls, rounds)]
+
+
+def windows_cost(rows: int, calls: int, rounds: int) -> float:
+    """Microseconds for the windows of one call with new lengths, and for the places where rows and keys lie."""
+    share = SequenceShare(0, 2, current_sequence_order(), "causal")
+    drawn = [tuple(ends) for ends in itertools.islice(lengths(rows, known=False), calls)]
+    least = float("inf")
+    for _ in range(rounds):
+        start = time.process_time()
+        for ends in drawn:
+            blocks = share.blocks(SequenceFacts(rows, rows, ends, ends))
+            blocks.row_places()
+            for block in blocks:
+                if block.keys.span is None:
+                    block.keys.places  # noqa: B018 - computed when it is asked for
+        least = min(least, time.process_time() - start)
+    return least / calls * 1e6
 
 
 def lengths(tokens: int, known: bool) -> Iterator[list[int]]:
@@ -235,7 +253,7 @@ def main() -> None:
     titles = (*(f"rank {rank}" for rank in range(given.ranks)), "critical", "mean", "max/mean")
     print_row(f"a step of {given.tokens} tokens, CPU ms", *titles)
     on_ranks(show_steps, given.ranks, given.tokens, given.rounds)
-    print_row("a call, 64 documents, us", "DP same", "CP same", "more", "DP new", "CP new", "more")
+    print_row("a call, 64 documents, us", "DP same", "CP same", "more", "DP new", "CP new", "more", "windows")
     on_ranks(show_calls, 2, given.calls, given.rounds * 5)
 
 

@@ -24,6 +24,7 @@ from hyper_parallel.core.shard.context_parallel.sequence_orders import (
 )
 from hyper_parallel.core.shard.rank_check import RANK_CHECK, compare_texts, described_part
 from hyper_parallel.platform import get_platform
+from hyper_parallel.platform.index import Index
 
 MeshAxes = str | int | Sequence[str | int] | None
 
@@ -171,7 +172,7 @@ class _Dealing:
         if not self.order.is_balanced:
             start = int(index[0]) if len(index) else 0
             return platform.narrow(local, self.dim, start, len(index))
-        return platform.take(local, self.dim, np.ascontiguousarray(index))
+        return platform.take(local, self.dim, Index(np.ascontiguousarray(index)))
 
 
 def _dealt_axes(mesh: DeviceMesh, mesh_axes: MeshAxes) -> tuple[int, ...]:

@@ -12,10 +12,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
+    from hyper_parallel.platform.index import Index
     from hyper_parallel.platform.modules import Modules
 
 
@@ -164,8 +162,8 @@ class Platform(ABC):
         """Return elements ``start .. start+length`` of dimension ``dim``, as a view where the framework has views."""
 
     @abstractmethod
-    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
-        """Return the elements ``index`` of dimension ``dim``, in that order, as a copy. Differentiable."""
+    def take(self, tensor: Any, dim: int, index: Index) -> Any:
+        """Return the elements at the places ``index`` of dimension ``dim``, as a copy. Differentiable."""
 
     @abstractmethod
     def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:

@@ -13,6 +13,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import mint, ops
 
+from hyper_parallel.platform.index import Index
 from hyper_parallel.platform.mindspore import collectives
 from hyper_parallel.platform.mindspore.dtensor_base import MindSporeDTensorBase
 from hyper_parallel.platform.mindspore.function import Function, check_not_recorded
@@ -22,8 +23,6 @@ from hyper_parallel.platform.peers import among_ranks
 from hyper_parallel.platform.platform import Platform
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
     from hyper_parallel.platform.modules import Modules
 
@@ -75,8 +74,8 @@ class MindSporePlatform(Platform):
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return mint.narrow(tensor, dim, start, length)
 
-    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
-        places = to_tensor(index)
+    def take(self, tensor: Any, dim: int, index: Index) -> Any:
+        places = index.tensor(self._target, to_tensor, ms.Tensor)
         if tensor.dtype == ms.bfloat16 and self._target == "CPU":  # has no such kernel; float32 holds every value
             return ops.gather(tensor.astype(ms.float32), places, dim).astype(ms.bfloat16)
         return ops.gather(tensor, places, dim)

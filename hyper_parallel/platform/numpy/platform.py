@@ -13,6 +13,7 @@ import numpy as np
 from autograd.tracer import Box, getval, isbox
 
 from hyper_parallel.platform.dtensor_base import DTensorBase
+from hyper_parallel.platform.index import Index
 from hyper_parallel.platform.numpy.function import Function
 from hyper_parallel.platform.numpy.virtual_ranks import current_world
 from hyper_parallel.platform.peers import check_agreement, collective_facts
@@ -20,8 +21,6 @@ from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.reduction import reduce_arrays
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 
 
@@ -55,8 +54,8 @@ class NumpyPlatform(Platform):
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor[(slice(None),) * (dim % tensor.ndim) + (slice(start, start + length),)]
 
-    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
-        return tensor[(slice(None),) * (dim % tensor.ndim) + (index,)]
+    def take(self, tensor: Any, dim: int, index: Index) -> Any:
+        return tensor[(slice(None),) * (dim % tensor.ndim) + (index.places,)]
 
     def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:
         return anp.concatenate(tensors, axis=dim)

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import is_fake
 
 from hyper_parallel.core.dtensor.mesh_geometry import parallel_ranks
 from hyper_parallel.platform.environment import number_from_environment
+from hyper_parallel.platform.index import Index
 from hyper_parallel.platform.peers import among_ranks
 from hyper_parallel.platform.platform import Platform
 from hyper_parallel.platform.torch.agreement import check_on_host
@@ -110,8 +111,9 @@ class TorchPlatform(Platform):
     def narrow(self, tensor: Any, dim: int, start: int, length: int) -> Any:
         return tensor.narrow(dim, start, length)
 
-    def take(self, tensor: Any, dim: int, index: npt.NDArray[np.int64]) -> Any:
-        return tensor.index_select(dim, torch.tensor(index, device=tensor.device))
+    def take(self, tensor: Any, dim: int, index: Index) -> Any:
+        device = tensor.device
+        return tensor.index_select(dim, index.tensor(device, lambda places: _constant(places, device), torch.Tensor))
 
     def concatenate(self, tensors: Sequence[Any], dim: int) -> Any:
         return torch.cat([*tensors], dim)
@@ -225,6 +227,14 @@ class TorchPlatform(Platform):
         with among_ranks(what, mesh, axis, self.name):
             check_on_host(what, tensor, group, mesh.get_rank_list_along_axis(axis))
             yield group
+
+
+def _constant(places: npt.NDArray[np.int64], device: torch.device) -> torch.Tensor:
+    """A tensor that calls in any mode may share: one made in inference mode could not be saved for a backward."""
+    if torch.is_inference_mode_enabled():
+        with torch.inference_mode(False):
+            return torch.tensor(places, device=device)
+    return torch.tensor(places, device=device)
 
 
 @lru_cache(maxsize=512)

@@ -77,7 +77,7 @@ MUTANTS = (
     Mutant("whole chunks of dealt keys", "documents", "np.minimum(np.maximum(kept[:, None] - self._before, 0), self._chunk)", "self._chunk + 0 * self._before"),
     Mutant("dealt chunks in the order in which they lie", "documents", "self._chunk * np.arange(self._starts.shape[1])",
            "self._chunk * np.argsort(self._starts[:1])"),
-    Mutant("pieces that do not touch are one", "intervals", "starts[1:] != stops[:-1]", "False"),
+    Mutant("pieces that do not touch are one", "intervals", "np.count_nonzero(shifts == start) == len(shifts)", "True"),
 )  # fmt: skip
 
 

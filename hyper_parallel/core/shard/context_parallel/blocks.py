@@ -14,6 +14,7 @@ from hyper_parallel.core.shard.context_parallel.fixed_length import fixed_length
 from hyper_parallel.core.shard.context_parallel.intervals import Intervals
 from hyper_parallel.core.shard.context_parallel.sequence_orders import IntArray, SequenceOrder
 from hyper_parallel.core.shard.context_parallel.windows import Window, document_windows
+from hyper_parallel.platform.index import Index
 
 MOST_KEPT = 16
 """Lengths for which windows are kept; the oldest leaves first."""
@@ -50,11 +51,11 @@ class Block:
         self._all_keys = keys
 
     @cached_property
-    def key_places(self) -> IntArray:
+    def key_places(self) -> Index:
         """For every key of the group its place among the block's keys; behind their last if it is not there."""
         places = np.full(self._all_keys, self.keys.length)
         places[self.keys.index] = np.arange(self.keys.length)
-        return places
+        return Index(places)
 
 
 class Blocks(tuple[Block, ...]):
@@ -62,7 +63,7 @@ class Blocks(tuple[Block, ...]):
 
     __slots__ = ()
 
-    def row_places(self) -> IntArray | None:
+    def row_places(self) -> Index | None:
         """For every row of the rank its place in the concatenated blocks; None if that is the same."""
         spans = [block.rows.span for block in self]
         stops = [0, *(span[1] for span in spans if span)]
@@ -71,7 +72,7 @@ class Blocks(tuple[Block, ...]):
         held = np.concatenate([block.rows.index for block in self])
         places = np.empty_like(held)
         places[held] = np.arange(len(held))
-        return places
+        return Index(places)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,9 @@ class SequenceShare:
 
     def _windows(self, facts: SequenceFacts) -> tuple[Window, ...]:
         if facts.query_ends is not None and facts.key_ends is not None:
-            documents = Documents(facts.query_ends, facts.key_ends, facts.rows, facts.keys)
+            # Most often the same, and then looked at once.
+            key_ends = facts.query_ends if facts.key_ends == facts.query_ends else facts.key_ends
+            documents = Documents(facts.query_ends, key_ends, facts.rows, facts.keys)
             return document_windows(
                 documents,
                 self.order,

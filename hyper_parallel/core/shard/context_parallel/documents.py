@@ -38,7 +38,10 @@ class Documents:
         key_tokens: int | None = None,
     ) -> None:
         self.query_ends, self.query_lengths = ends_and_lengths(query_ends, "the ends of the query documents")
-        self.key_ends, self.key_lengths = ends_and_lengths(key_ends, "the ends of the key documents")
+        if key_ends is query_ends:
+            self.key_ends, self.key_lengths = self.query_ends, self.query_lengths
+        else:
+            self.key_ends, self.key_lengths = ends_and_lengths(key_ends, "the ends of the key documents")
         if len(self.query_ends) != len(self.key_ends):
             raise ValueError(
                 "For context parallelism, queries and keys should have as many documents, but got "

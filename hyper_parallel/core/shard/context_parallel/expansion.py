@@ -27,8 +27,9 @@ from hyper_parallel.core.shard.context_parallel.blocks import (
 )
 from hyper_parallel.core.shard.context_parallel.call_lengths import read, rewritten
 from hyper_parallel.core.shard.context_parallel.outputs import BlockOutputs
-from hyper_parallel.core.shard.context_parallel.sequence_orders import IntArray, SequenceOrder
+from hyper_parallel.core.shard.context_parallel.sequence_orders import SequenceOrder
 from hyper_parallel.core.shard.context_parallel.tensor_cuts import appended, taken
+from hyper_parallel.platform.index import Index
 
 if TYPE_CHECKING:
     from hyper_parallel.core.shard.ops.layout_rule import LayoutRule
@@ -75,7 +76,7 @@ class Expansion:
         self._outputs = BlockOutputs(op, cut, context.counts)
         self.host_arguments = tuple(filter(None, (self._query_ends, self._key_ends, self._residual)))
         """The arguments whose values the windows depend on."""
-        self._known: dict[SequenceFacts, tuple[Blocks, IntArray | None]] = {}
+        self._known: dict[SequenceFacts, tuple[Blocks, Index | None]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the operator on local tensors of its arguments.
@@ -124,7 +125,7 @@ class Expansion:
                 "length."
             )
 
-    def _cut_into_blocks(self, facts: SequenceFacts) -> tuple[Blocks, IntArray | None]:
+    def _cut_into_blocks(self, facts: SequenceFacts) -> tuple[Blocks, Index | None]:
         try:
             blocks = self._share.blocks(facts)
         except (TypeError, ValueError) as error:

@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from hyper_parallel.core.shard.context_parallel.sequence_orders import IntArray
+from hyper_parallel.platform.index import Index
 
 
 class Intervals:
     """Disjoint intervals `[starts[i], stops[i])` of a dim, one after the other; `length` elements in all.
 
-    `span` is what a copy is not needed for: one interval, as a slice. Otherwise `index` gathers the elements and puts
+    `span` is what a copy is not needed for: one interval, as a slice. Otherwise `places` gather the elements and put
     them back (each is taken once at most, so that a scatter-add has no collisions).
     """
 
@@ -34,10 +35,18 @@ class Intervals:
     @cached_property
     def span(self) -> tuple[int, int] | None:
         """Start and stop if one slice is enough, `(0, 0)` if there are no elements; None if it takes a gather."""
-        starts, stops = self.pieces
-        if len(starts) > 1:
-            return None
-        return (int(starts[0]), int(stops[0])) if len(starts) else (0, 0)
+        if not self.length:
+            return 0, 0
+        shifts, lengths = self._shifts
+        shifts = shifts[lengths > 0]
+        start = int(shifts[0])
+        return (start, start + self.length) if np.count_nonzero(shifts == start) == len(shifts) else None
+
+    @cached_property
+    def _shifts(self) -> tuple[IntArray, IntArray]:
+        """How far the elements of each interval lie behind their places in `index`, and how many they are."""
+        lengths = self._stops - self._starts
+        return self._starts - lengths.cumsum() + lengths, lengths
 
     @cached_property
     def pieces(self) -> tuple[IntArray, IntArray]:
@@ -53,13 +62,16 @@ class Intervals:
 
     @cached_property
     def index(self) -> IntArray:
-        """The elements themselves: `taken = tensor[index]` along the dim. Read-only."""
-        starts, stops = self.pieces
-        lengths = stops - starts
-        before = lengths.cumsum() - lengths
-        index: IntArray = np.arange(self.length) + np.repeat(starts - before, lengths)
+        """The elements themselves, in their order. Read-only."""
+        span = self.__dict__.get("span")
+        index: IntArray = np.arange(*span) if span else np.arange(self.length) + np.repeat(*self._shifts)
         index.setflags(write=False)
         return index
+
+    @cached_property
+    def places(self) -> Index:
+        """The elements, for a tensor to take."""
+        return Index(self.index)
 
     def __repr__(self) -> str:
         return f"Intervals({', '.join(f'{start}:{stop}' for start, stop in zip(*self.pieces, strict=True))})"

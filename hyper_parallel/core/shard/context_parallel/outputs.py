@@ -9,9 +9,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from hyper_parallel.core.shard.context_parallel.blocks import Blocks, SequenceFacts
-from hyper_parallel.core.shard.context_parallel.sequence_orders import IntArray
 from hyper_parallel.core.shard.context_parallel.tensor_cuts import put_back
 from hyper_parallel.platform import get_platform
+from hyper_parallel.platform.index import Index
 
 if TYPE_CHECKING:
     from hyper_parallel.core.shard.ops.sequence_inference import SequenceCut
@@ -33,7 +33,7 @@ class BlockOutputs:
         self._counted = [[dims.index(dim) for dim in counts if dim in dims] for dims in cut.outputs]
         self._combine = cut.combine
 
-    def merged(self, results: Sequence[Any], blocks: Blocks, rows: IntArray | None, facts: SequenceFacts) -> Any:
+    def merged(self, results: Sequence[Any], blocks: Blocks, rows: Index | None, facts: SequenceFacts) -> Any:
         """Return the outputs of the rank, in the form of one block's: a tuple or a tensor.
 
         Args:
@@ -51,7 +51,7 @@ class BlockOutputs:
         return tuple(self._output(index, part, blocks, rows, facts) for index, part in enumerate(parts))
 
     def _output(
-        self, index: int, parts: Sequence[Any], blocks: Blocks, rows: IntArray | None, facts: SequenceFacts
+        self, index: int, parts: Sequence[Any], blocks: Blocks, rows: Index | None, facts: SequenceFacts
     ) -> Any:
         platform = get_platform()
         parts = [

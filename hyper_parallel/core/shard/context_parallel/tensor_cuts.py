@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from hyper_parallel.core.shard.context_parallel.intervals import Intervals
-from hyper_parallel.core.shard.context_parallel.sequence_orders import IntArray
 from hyper_parallel.platform import get_platform
+from hyper_parallel.platform.index import Index
 
 
 def taken(tensor: Any, dim: int, intervals: Intervals) -> Any:
     """The elements of the intervals: the tensor itself if these are all, a slice if they are one, else a copy."""
     span = intervals.span
     if span is None:
-        return get_platform().take(tensor, dim, intervals.index)
+        return get_platform().take(tensor, dim, intervals.places)
     if span == (0, tensor.shape[dim]):
         return tensor
     return get_platform().narrow(tensor, dim, span[0], span[1] - span[0])
 
 
-def put_back(tensor: Any, dim: int, intervals: Intervals, extent: int, places: Callable[[], IntArray]) -> Any:
+def put_back(tensor: Any, dim: int, intervals: Intervals, extent: int, places: Callable[[], Index]) -> Any:
     """The inverse of `taken`: zeros where the intervals are not.
 
     Args:
@@ -47,7 +47,7 @@ def put_back(tensor: Any, dim: int, intervals: Intervals, extent: int, places: C
 def appended(tensor: Any, dim: int) -> Any:
     """The tensor with its last entry along the dim once more: for a document that nothing sees."""
     last = tensor.shape[dim]
-    return get_platform().take(tensor, dim, np.minimum(np.arange(last + 1), last - 1))
+    return get_platform().take(tensor, dim, Index(np.minimum(np.arange(last + 1), last - 1)))
 
 
 def _zeros(tensor: Any, dim: int, length: int) -> Any:
