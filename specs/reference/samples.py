@@ -85,7 +85,52 @@ def index_statistics(
     return softmax_lse(query_index, key_index, weights, actual_seq_qlen, actual_seq_klen, layout)
 
 
-def sparse_indices(
+def dense_kl_loss(
+    query: NDArray[Any],
+    key: NDArray[Any],
+    query_index: NDArray[Any],
+    key_index: NDArray[Any],
+    weights: NDArray[Any],
+    scale_value: float,
+    query_rope: NDArray[Any] | None,
+    key_rope: NDArray[Any] | None,
+    actual_seq_qlen: Lengths | None,
+    actual_seq_klen: Lengths | None,
+    layout: str,
+) -> dict[str, NDArray[Any]]:
+    """The statistics that the dense indexer's loss takes, of its other arguments."""
+    attention = attention_statistics(
+        query, key, scale_value, query_rope, key_rope, actual_seq_qlen, actual_seq_klen, layout
+    )
+    index = index_statistics(query_index, key_index, weights, actual_seq_qlen, actual_seq_klen, layout)
+    names = ("softmax_max", "softmax_sum", "softmax_max_index", "softmax_sum_index")
+    return dict(zip(names, (*attention, *index), strict=True))
+
+
+def sparse_kl_loss(
+    rng: np.random.Generator,
+    query: NDArray[Any],
+    key: NDArray[Any],
+    sparse_indices: NDArray[np.int32],
+    scale_value: float,
+    query_rope: NDArray[Any] | None,
+    key_rope: NDArray[Any] | None,
+    actual_seq_qlen: Lengths | None,
+    actual_seq_klen: Lengths | None,
+    layout: str,
+) -> dict[str, NDArray[Any]]:
+    """A selection for the sparse indexer's loss, and the statistics of the main attention over the selected keys.
+
+    Of the given ``sparse_indices`` only the shape counts.
+    """
+    selection = selected_positions(rng, query, key, sparse_indices.shape[-1], actual_seq_qlen, actual_seq_klen, layout)
+    statistics = attention_statistics(
+        query, key, scale_value, query_rope, key_rope, actual_seq_qlen, actual_seq_klen, layout, selection
+    )
+    return {"sparse_indices": selection, **dict(zip(("softmax_max", "softmax_sum"), statistics, strict=True))}
+
+
+def selected_positions(
     rng: np.random.Generator,
     query: NDArray[Any],
     key: NDArray[Any],

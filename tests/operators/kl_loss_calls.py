@@ -72,7 +72,7 @@ def statistics(
     attention = {name: tensors[name] for name in ("query", "key", "query_rope", "key_rope") if name in tensors}
     found, selection = {}, None
     if op == SPARSE:
-        selection = samples.sparse_indices(rng, tensors["query"], tensors["key"], KEYS_SELECTED, **packed)
+        selection = samples.selected_positions(rng, tensors["query"], tensors["key"], KEYS_SELECTED, **packed)
         found["sparse_indices"] = selection
     row_max, row_sum = samples.attention_statistics(**attention, scale_value=SCALE, **packed, selection=selection)
     found |= {"softmax_max": row_max, "softmax_sum": row_sum}

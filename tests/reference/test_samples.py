@@ -81,7 +81,7 @@ def test_attention_statistics_of_batches_equal_loops(
 ) -> None:
     tensors = draw(query_shape, key_shape, heads=heads, rope=True)
     assert_statistics(tensors)
-    selection = samples.sparse_indices(np.random.default_rng(0), tensors.query, tensors.key, 2)
+    selection = samples.selected_positions(np.random.default_rng(0), tensors.query, tensors.key, 2)
     assert_statistics(tensors, selection)
 
 
@@ -119,19 +119,19 @@ def assert_positions(tensors: Tensors, positions: Any, count: int) -> None:
 @pytest.mark.parametrize("ends", PACKED.values(), ids=PACKED.keys())
 def test_positions_of_documents(ends: tuple[list[int], list[int]], count: int) -> None:
     tensors = draw_packed(ends)
-    positions = samples.sparse_indices(np.random.default_rng(1), tensors.query, tensors.key, count, **tensors.ends)
+    positions = samples.selected_positions(np.random.default_rng(1), tensors.query, tensors.key, count, **tensors.ends)
     assert_positions(tensors, positions, count)
 
 
 @pytest.mark.parametrize(("query_shape", "key_shape"), BATCHES)
 def test_positions_of_batches(query_shape: tuple[int, ...], key_shape: tuple[int, ...]) -> None:
     tensors = draw(query_shape, key_shape)
-    assert_positions(tensors, samples.sparse_indices(np.random.default_rng(1), tensors.query, tensors.key, 3), 3)
+    assert_positions(tensors, samples.selected_positions(np.random.default_rng(1), tensors.query, tensors.key, 3), 3)
 
 
 def test_some_rows_are_full_and_some_are_not() -> None:
     tensors = draw((2, 8), (2, 20))
-    positions = samples.sparse_indices(np.random.default_rng(1), tensors.query, tensors.key, 6)
+    positions = samples.selected_positions(np.random.default_rng(1), tensors.query, tensors.key, 6)
     used = (positions != -1).sum(axis=-1)
     assert used.max() == 6
     assert used.min() < 6
@@ -140,7 +140,7 @@ def test_some_rows_are_full_and_some_are_not() -> None:
 def test_the_generator_decides() -> None:
     tensors = draw((2, 8), (2, 20))
     first, again, other = (
-        samples.sparse_indices(np.random.default_rng(seed), tensors.query, tensors.key, 6) for seed in (1, 1, 2)
+        samples.selected_positions(np.random.default_rng(seed), tensors.query, tensors.key, 6) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
@@ -149,9 +149,9 @@ def test_the_generator_decides() -> None:
 def test_mistakes_are_named() -> None:
     tensors, rng = draw((2, 3), (2, 5)), np.random.default_rng(0)
     with pytest.raises(ValueError, match="layout should be 'BSND' or 'TND'"):
-        samples.sparse_indices(rng, tensors.query, tensors.key, 2, layout="BNSD")
+        samples.selected_positions(rng, tensors.query, tensors.key, 2, layout="BNSD")
     with pytest.raises(ValueError, match="actual_seq_qlen is missing"):
-        samples.sparse_indices(rng, tensors.query[0], tensors.key[0], 2, layout="TND")
+        samples.selected_positions(rng, tensors.query[0], tensors.key[0], 2, layout="TND")
     with pytest.raises(ValueError, match="key_rope is missing"):
         samples.attention_statistics(tensors.query, tensors.key, SCALE, query_rope=tensors.query)
     with pytest.raises(TypeError, match="sparse_indices should be int32, but is int64"):

@@ -19,7 +19,7 @@ from .kl_cases import GRADIENTS, INDEX_TENSORS, PACKED, SCALE, TYPES, Tensors, d
 
 
 def select(tensors: Tensors, count: int = 3) -> Any:
-    return samples.sparse_indices(np.random.default_rng(5), tensors.query, tensors.key, count, **tensors.ends)
+    return samples.selected_positions(np.random.default_rng(5), tensors.query, tensors.key, count, **tensors.ends)
 
 
 def arguments(tensors: Tensors, selection: Any) -> dict[str, Any]:

@@ -1,0 +1,164 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""A case through the rule and the dispatcher: first whether the rule takes it, then on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import autograd
+import autograd.numpy as anp
+import numpy as np
+from autograd.tracer import getval
+
+from hyper_parallel import DTensor, get_platform, init_device_mesh
+from hyper_parallel.context_parallel import SequenceOrder, sequence_order
+from hyper_parallel.core.shard._op_dispatch import _OP_DISPATCHER
+from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
+
+from .cases import Case, Placed
+from .placing import held, layout_of, part, placed_of
+from .problem import Whole
+from .sequence import keywords_on, own_values
+from .subject import Subject
+
+REFUSALS = (ValueError, TypeError)
+"""How a rule says that it does not take a call."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a rule says of a case.
+
+    Attributes:
+        refusal: Why the rule does not take it; empty if it does.
+        outputs: Output -> how it will lie.
+        gradients: Tensor argument -> how its gradient will lie; empty if the rule does not tell.
+    """
+
+    refusal: str
+    outputs: Mapping[str, Placed]
+    gradients: Mapping[str, Placed]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one rank holds after a call. `shapes` are the global ones of the outputs, as the rank believes."""
+
+    outputs: Mapping[str, Any]
+    placed: Mapping[str, Placed]
+    shapes: Mapping[str, tuple[int, ...]]
+    gradients: Mapping[str, Any]
+
+
+class Executor:
+    """Runs the cases of one operator in this process. One at a time: it says which kernels the platform loads."""
+
+    def __init__(self, subject: Subject) -> None:
+        platform = get_platform()
+        if platform.name != "numpy":
+            raise RuntimeError(f"virtual ranks are those of the NumPy platform, but this process has {platform.name}")
+        platform.load_kernel = subject.kernel  # type: ignore[method-assign, assignment]
+        self.subject = subject
+        self.op = subject.rule(subject.spec.op)
+
+    def claim(self, case: Case, whole: Whole, names: tuple[str, ...]) -> Claim:
+        """Ask the rule about a case, without running anything. `names` are the outputs that the call returns."""
+        mesh = init_device_mesh("cpu", tuple(case.mesh.values()), mesh_dim_names=tuple(case.mesh), init_backend=False)
+        given: dict[str, Any] = keywords_on(self.subject.spec, case, whole, 0)
+        own = own_values(self.subject.spec, case.problem.form)
+        try:
+            for name, tensor in whole.tensors.items():
+                if name not in own:
+                    layout = layout_of(case.placed[name], mesh)
+                    shape = layout.get_local_shape(tensor.shape)
+                    given[name] = DTensor.from_layout(np.broadcast_to(tensor.dtype.type(0), shape), layout)
+            args = tuple(given.get(item.name) for item in self.subject.spec.arguments)
+            with sequence_order(order_of(case)):
+                cache_values = self.op.preprocess(args, {})[2]
+                layouts = self.op.infer_layout(cache_values)[0]
+        except REFUSALS as error:
+            return Claim(str(error), {}, {})
+        outputs = dict(zip(names, map(placed_of, layouts), strict=True))
+        return Claim("", outputs, self._gradients(args))
+
+    def _gradients(self, args: tuple[Any, ...]) -> dict[str, Placed]:
+        try:
+            layouts = self.op.grad_layouts(*args)
+        except NotImplementedError:  # a rule by hand that does not tell
+            return {}
+        return {name: placed_of(layout) for name, layout in layouts.items()}
+
+    def run(self, case: Case, whole: Whole, claim: Claim) -> list[Seen]:
+        """Run a case on its ranks; `whole` is in the order in which it was dealt.
+
+        Raises:
+            KernelError: The operator is given something on a rank that the reference refuses.
+            ValueError, TypeError: The checks of the call refuse it.
+        """
+        with sequence_order(order_of(case)):
+            return run_ranks(self.on_rank, case.ranks, case, whole, claim)
+
+    def on_rank(self, case: Case, whole: Whole, claim: Claim) -> Seen:
+        """The rank's own part of a case."""
+        spec, rank = self.subject.spec, get_platform().rank
+        mesh = init_device_mesh("cpu", tuple(case.mesh.values()), mesh_dim_names=tuple(case.mesh))
+        own = own_values(spec, case.problem.form)
+        local = {
+            name: held(case, name, tensor, case.placed[name], rank)
+            for name, tensor in whole.tensors.items()
+            if name not in own
+        }
+        layouts = {name: layout_of(case.placed[name], mesh) for name in local}
+        others = keywords_on(spec, case, whole, rank)
+        wanted = [name for name in whole.gradients if name in local] if claim.gradients else []
+        seen: dict[str, Any] = {}
+
+        def loss(*values: Any) -> Any:
+            held_now = {**local, **dict(zip(wanted, values, strict=True))}
+            given = {name: DTensor.from_layout(value, layouts[name]) for name, value in held_now.items()}
+            made = self.call({**others, **given})
+            outputs = dict(zip(claim.outputs, made if isinstance(made, tuple) else (made,), strict=True))
+            seen.update(outputs)
+            return sum(
+                anp.sum(outputs[name].to_local() * part(case, value, claim.outputs[name].dims, rank))
+                for name, value in whole.cotangents.items()
+            )
+
+        if wanted:
+            gradients = autograd.grad(loss, argnum=tuple(range(len(wanted))))(*(local[name] for name in wanted))
+        else:
+            loss()
+            gradients = ()
+        return Seen(
+            {name: np.asarray(getval(output.to_local())) for name, output in seen.items()},
+            {name: placed_of(output.layout) for name, output in seen.items()},
+            {name: tuple(output.shape) for name, output in seen.items()},
+            dict(zip(wanted, map(np.asarray, gradients), strict=True)),
+        )
+
+    def call(self, given: Mapping[str, Any]) -> Any:
+        """The operator with required arguments by position and the others by keyword, as people write it."""
+        arguments = self.subject.spec.arguments
+        args = tuple(given[item.name] for item in arguments if item.required)
+        optional = [item.name for item in arguments if not item.required]
+        kwargs = {name: given[name] for name in optional if given.get(name) is not None}
+        if self.subject.function is not None:
+            return self.subject.function.apply(*args, **kwargs)
+        return _OP_DISPATCHER.dispatch(self._plain(), args, kwargs)
+
+    def _plain(self) -> Any:
+        """The reference under the operator's name, for a rule without a generated function."""
+        reference = self.subject.reference
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return reference(*args, **kwargs)
+
+        run.__name__ = self.subject.spec.op
+        return run
+
+
+def order_of(case: Case) -> SequenceOrder:
+    return SequenceOrder(case.order.name, case.order.keys, case.order.per_document)

@@ -1,0 +1,296 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is tried: formats, meshes, placements, documents, attributes and orders, from the spec itself.
+
+Axes are assigned to dims first, as a user who knows the rule would do it: such an assignment is a *base*. From bases
+come *deviations*, in which one tensor lies in another way, and Partial inputs. What of a call no placement depends on,
+its variations, goes through all its values in turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..spec.model import Attribute, Spec
+from .cases import NATURAL, Axes, Case, Order, Placed, Problem
+from .extents import Extents, Unsatisfiable
+from .sequence import own_values
+from .tensor_dims import dim_names, rest_dims
+
+T = TypeVar("T")
+
+ORDERS = (
+    NATURAL,
+    *(
+        Order(name, keys, per_document)
+        for name in ("zigzag", "head_tail")
+        for per_document in (False, True)
+        for keys in ("natural", "dealt")
+    ),
+)
+LINE = {"cp": 2}
+GRID = {"dp": 2, "cp": 2}
+MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, {"dp": 2, "cp": 2, "tp": 2})
+REDUCTIONS = ("sum", "max", "min")
+FREE_FLOAT, FREE_INT = 0.37, 3
+Base = Mapping[str, Axes]
+"""Dim -> the mesh axes on which it lies, outermost first."""
+
+
+class Cycle(Generic[T]):
+    """Values in turn, in an order that is drawn anew each time around."""
+
+    def __init__(self, values: Sequence[T], rng: np.random.Generator) -> None:
+        self.values = values
+        self._rng = rng
+        self._queue: list[int] = []
+
+    def next(self) -> T:
+        if not self._queue:
+            self._queue = self._rng.permutation(len(self.values)).tolist()
+        return self.values[self._queue.pop(0)]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What of a call is varied besides the placement."""
+
+    attributes: Mapping[str, Any]
+    given: tuple[str, ...]
+
+
+class Search:
+    """The cases of one format."""
+
+    def __init__(self, spec: Spec, form: str, seed: int) -> None:
+        self.spec = spec
+        self.form = form
+        self.rng = np.random.default_rng([seed, len(form), *form.encode()])
+        self.extents = Extents(spec, form)
+        bound = spec.bound(form)
+        context = spec.context_parallel
+        self.query = next((dim for dim in context.query if dim in bound), "") if context else ""
+        self.key = next((dim for dim in context.key if dim in bound), "") if context else ""
+        self.packed = [item.of for item in spec.lengths if item.of in bound]
+        self.variations = Cycle(self._variations, self.rng)
+        self.orders = Cycle(ORDERS, self.rng)
+        self._number = itertools.count()
+
+    @cached_property
+    def tensors(self) -> list[str]:
+        """The tensors that have placements."""
+        own = own_values(self.spec, self.form)
+        return [item.name for item in self.spec.tensors if item.name not in own]
+
+    @cached_property
+    def dims(self) -> list[str]:
+        """The names that some tensor has as a dim."""
+        bound = {*self.spec.bound(self.form), *rest_dims(self.spec, self.form)}
+        found = [dim for name in self.tensors for dim in self.names(name) if dim in bound]
+        return [dim for dim in dict.fromkeys(found) if dim not in self.spec.counts]
+
+    def names(self, tensor: str) -> tuple[str, ...]:
+        return dim_names(self.spec, tensor, self.form)
+
+    @cached_property
+    def _variations(self) -> list[Variation]:
+        """Every word of every attribute, and optional tensors given alone, together and not at all."""
+        optional = [name for name in self.tensors if not self.spec.by_name[name].required]
+        sets = [(), tuple(optional), *((name,) for name in optional), *itertools.combinations(optional, 2)]
+        values = {item.name: self._values(item) for item in self.spec.attributes}
+        plain = {name: choices[0] for name, choices in values.items()}
+        changed = [{**plain, name: choice} for name, choices in values.items() for choice in choices[1:]]
+        found = [
+            Variation(attributes, given)
+            for given in dict.fromkeys(sets)
+            for attributes in [plain, *changed]
+            if self._allowed(attributes, given)
+        ]
+        if not found:
+            raise Unsatisfiable(f"{self.form}: no attributes and optional tensors satisfy the requirements")
+        return found
+
+    def _values(self, item: Attribute) -> list[Any]:
+        """What an attribute may be; the first one is the usual one."""
+        if item.name == self.spec.format.selector and self.spec.format.kind == "attribute":
+            return [self.form]
+        if item.choices:
+            return sorted(item.choices, key=lambda choice: choice != item.default)
+        if item.type == "bool":
+            return [item.default if item.default is not None else True, not item.default]
+        context = self.spec.context_parallel
+        if context and context.ratio and context.ratio.by == item.name:
+            return [item.default or 1, 2, 3]
+        if item.default is not None:
+            return [item.default]
+        if item.optional:
+            return [None, *([FREE_FLOAT] if item.type == "float" else [FREE_INT] if item.type == "int" else [])]
+        free: dict[str, list[Any]] = {
+            "float": [FREE_FLOAT],
+            "int": [FREE_INT, 1],
+            "ints": [(1, 2)],
+            "dtype": ["float32"],
+        }
+        return free.get(item.type, [""])
+
+    def _allowed(self, attributes: Mapping[str, Any], given: tuple[str, ...]) -> bool:
+        try:
+            self._extents(Variation(attributes, given), {}, {}, {})
+        except Unsatisfiable:
+            return False
+        return True
+
+    def _extents(
+        self,
+        variation: Variation,
+        fixed: Mapping[str, int],
+        multiples: Mapping[str, int],
+        unlike: Mapping[str, int],
+    ) -> dict[str, int]:
+        values: dict[str, Any] = dict(variation.attributes)
+        for item in self.spec.tensors:
+            is_given = item.required or item.name in variation.given
+            values[item.name] = self.names(item.name) if is_given else None
+        values |= {item.name: (0,) if item.of in self.packed else None for item in self.spec.lengths}
+        return self.extents.solve(values, fixed, multiples, unlike)
+
+    # Placements
+
+    def bases(self, mesh: Mapping[str, int]) -> Iterator[Base]:
+        """Every way to assign the axes of a mesh to dims: none, one, or several that belong together."""
+        together = [tuple(group) for group in self.spec.sharding.together]
+        if self.query and self.key:
+            together.append((self.query, self.key))
+        choices = [(), *((dim,) for dim in self.dims), *together]
+        axes = [axis for axis in mesh if axis != "tp"]  # the third one only replicates
+        for chosen in itertools.product(choices, repeat=len(axes)):
+            base: dict[str, Axes] = {}
+            for axis, dims in zip(axes, chosen, strict=True):
+                for dim in dims:
+                    base[dim] = (*base.get(dim, ()), axis)
+            yield base
+            if any(len(on) > 1 for on in base.values()):
+                yield {dim: on[::-1] if len(on) > 1 else on for dim, on in base.items()}
+
+    def case(
+        self,
+        mesh: Mapping[str, int],
+        base: Base,
+        variation: Variation | None = None,
+        order: Order = NATURAL,
+        equal: bool = False,
+    ) -> Case:
+        """A case in which every tensor lies as the base says.
+
+        Args:
+            equal: Whether queries are as long as keys.
+
+        Raises:
+            Unsatisfiable: No small extents fit.
+        """
+        variation = variation or self.variations.next()
+        chunks = order.chunks
+        multiples = {dim: prod(mesh[axis] for axis in axes) for dim, axes in base.items()}
+        for dim, is_dealt in ((self.query, True), (self.key, order.keys == "dealt")):
+            if dim and is_dealt and chunks > 1:
+                multiples[dim] = chunks * prod(mesh[axis] for axis in base.get(self.query, ()))
+        fixed: dict[str, int] = {}
+        documents = self._documents(mesh, base, order)
+        fixed |= {dim: sum(map(sum, groups)) for dim, groups in documents.items()}
+        if equal and self.query and self.key and not documents:
+            fixed[self.key] = fixed[self.query] = 2 * multiples.get(self.query, 2)
+        elif self.query and not documents:
+            fixed[self.query] = (2 if chunks == 1 else 1) * multiples.get(self.query, 1)
+        extents = self._extents(variation, fixed, multiples, {self.key: fixed.get(self.query, 0)})
+        problem = Problem(self.form, extents, variation.attributes, variation.given, documents, next(self._number) % 7)
+        given = [name for name in self.tensors if self.spec.by_name[name].required or name in variation.given]
+        return Case(problem, mesh, {name: self.placed(name, base) for name in given}, order)
+
+    def placed(self, tensor: str, base: Base) -> Placed:
+        """How a tensor lies if dims do; of two dims with one name only the first one is cut."""
+        names = self.names(tensor)
+        return Placed(tuple(base.get(dim, ()) if names.index(dim) == at else () for at, dim in enumerate(names)))
+
+    def _documents(self, mesh: Mapping[str, int], base: Base, order: Order) -> dict[str, tuple[tuple[int, ...], ...]]:
+        """Documents of every group: ragged, empty, across boundaries, with more queries than keys."""
+        if not self.packed:
+            return {}
+        groups_on = base.get(self.key, ()) if self.query else base.get(self.packed[0], ())
+        groups = prod(mesh[axis] for axis in groups_on)
+        over = prod(mesh[axis] for axis in base.get(self.packed[0], ())) // groups
+        chunks = max(1, over) * order.chunks
+        step = chunks if order.per_document else 1
+        rows = chunks * int(self.rng.integers(1 if chunks > 3 else 2, 4))
+        first = [self._cut(rows, step) for _ in range(groups)]
+        found = {self.packed[0]: tuple(first)}
+        for dim in self.packed[1:]:
+            dealt = dim == self.key and order.keys == "dealt"
+            key_step = chunks if dealt and order.per_document else 1
+            found[dim] = self._near(first, key_step, chunks if dealt else 1)
+        return found
+
+    def _cut(self, total: int, step: int) -> tuple[int, ...]:
+        count = int(self.rng.integers(1, 5))
+        inner = np.sort(self.rng.integers(0, total // step + 1, count - 1)) * step
+        return tuple(np.diff([0, *inner, total]).tolist())
+
+    def _near(self, groups: Sequence[tuple[int, ...]], step: int, divisor: int) -> tuple[tuple[int, ...], ...]:
+        """Key documents a little longer or shorter than those of the queries, as many keys in each group."""
+        found = [[max(0, rows + step * int(self.rng.integers(-1, 4))) for rows in group] for group in groups]
+        total = max(map(sum, found)) or step
+        total += -total % max(divisor, step)
+        for group in found:
+            group[int(self.rng.integers(len(group)))] += total - sum(group)
+        return tuple(map(tuple, found))
+
+    # Deviations
+
+    def deviations(self, case: Case) -> Iterator[Case]:
+        """Every case in which one tensor lies on one axis in another way."""
+        for name, placed in case.placed.items():
+            for axis in case.mesh:
+                for other in self._other(placed, axis):
+                    if other != placed:
+                        yield case.with_placed(name, other)
+
+    def _other(self, placed: Placed, axis: str) -> Iterator[Placed]:
+        dims = tuple(tuple(one for one in axes if one != axis) for axes in placed.dims)
+        partial = tuple(one for one in placed.partial if one[0] != axis)
+        yield Placed(dims, partial)
+        for at in range(len(dims)):
+            yield Placed(tuple((*axes, axis) if at == dim else axes for dim, axes in enumerate(dims)), partial)
+        for op in REDUCTIONS:
+            yield Placed(dims, (*partial, (axis, op)))
+
+    def partials(self, case: Case, most: int) -> Iterator[Case]:
+        """Cases in which up to so many tensors are Partial(sum) on the last axis, and the others are whole there."""
+        axis = list(case.mesh)[-1]
+        own = [group for group in self.spec.sharding.linear if set(group) <= case.placed.keys()]
+        subsets = [tuple(group) for group in own]
+        for count in range(1, most + 1):
+            subsets += itertools.combinations(case.placed, count)
+        for chosen in dict.fromkeys(subsets):
+            placed = dict(case.placed)
+            for name in chosen:
+                placed[name] = replace(placed[name], partial=((axis, "sum"),))
+            yield replace(case, placed=placed)
+
+    def random(self, case: Case) -> Case:
+        """Every tensor placed at random."""
+        drawn: dict[str, Placed] = {}
+        for name, placed in case.placed.items():
+            for axis in case.mesh:
+                choices = list(self._other(drawn.get(name, placed), axis))
+                drawn[name] = choices[int(self.rng.integers(len(choices)))]
+        return replace(case, placed=drawn)
+
+    def count(self, mesh: Mapping[str, int]) -> int:
+        """How many placements of all tensors there are on a mesh."""
+        return prod((1 + len(self.names(name)) + len(REDUCTIONS)) ** len(mesh) for name in self.tensors)

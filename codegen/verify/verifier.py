@@ -1,0 +1,356 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""One operator through its cases.
+
+What the rule takes is run, what it refuses is looked at, and what is wrong is made small.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..spec.model import BackwardCall
+from .cases import NATURAL, Case, Placed
+from .describe import extension_row, placement_words, wrong_claim
+from .execute import REFUSALS, Claim, Executor
+from .extensions import Extension, extension
+from .extents import Unsatisfiable
+from .judge import Difference, first_difference
+from .problem import GradientError, Oracle, Whole
+from .report import EXTENSION, REFUSED, RIGHT, WRONG, Cell, ExtensionRow, OperatorReport
+from .search import GRID, LINE, MESHES, Base, Search
+from .sequence import in_dealt_order, sequence_of
+from .shrink import smaller
+from .subject import KernelError, Subject
+
+MORE_SEEDS = (101, 102, 103, 104)
+MOST_WRONG = 12
+"""Wrong cases after which no more are looked for: what is wrong is wrong."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much is tried in each format.
+
+    Attributes:
+        runs: Cases that are run.
+        refusals: Refused placements that are run to see whether they would be right.
+        deviations: Bases whose deviations are asked about.
+        random: Placements drawn at random.
+        partials: The most tensors that are Partial at once.
+        meshes: How many of the meshes are gone through.
+    """
+
+    runs: int = 36
+    refusals: int = 24
+    deviations: int = 3
+    random: int = 20
+    partials: int = 1
+    meshes: int = 2
+
+
+DEFAULT = Budget()
+THOROUGH = Budget(runs=400, refusals=200, deviations=12, random=400, partials=2, meshes=4)
+
+
+@dataclass
+class Verdict:
+    """What became of one case."""
+
+    word: str
+    difference: Difference | None = None
+    refusal: str = ""
+
+
+@dataclass
+class Tally:
+    """What has been seen so far."""
+
+    right: int = 0
+    refused: int = 0
+    run_refusals: int = 0
+    wrong: list[tuple[Case, Difference]] = field(default_factory=list)
+    extensions: list[Extension] = field(default_factory=list)
+    cells: dict[tuple[str, str, str], Cell] = field(default_factory=dict)
+    covered: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def cover(self, what: str, word: str) -> None:
+        self.covered.setdefault(what, {})[word] = None
+
+    def mark(self, form: str, placement: str, mesh: Mapping[str, int], word: str, note: str = "") -> None:
+        """Set a cell of the matrix; what is wrong stays wrong."""
+        key = (form, placement, shown_mesh(mesh))
+        if key not in self.cells or self.cells[key].verdict != WRONG:
+            self.cells[key] = Cell(form, placement, shown_mesh(mesh), word, note)
+
+
+class Verifier:
+    """Verifies one operator."""
+
+    def __init__(self, subject: Subject, budget: Budget = DEFAULT, seed: int = 0) -> None:
+        self.subject = subject
+        self.spec = subject.spec
+        self.budget = budget
+        self.seed = seed
+        self.executor = Executor(subject)
+        self.oracle = Oracle(subject)
+        self.tally = Tally()
+        self.searches = {form: Search(self.spec, form, seed) for form in self.spec.format.names}
+
+    def report(self, shown: str, tick: Callable[[], None] = lambda: None) -> OperatorReport:
+        """Go through the cases. `tick` is called after each case that was run."""
+        start = time.perf_counter()
+        for search in self.searches.values():
+            if len(self.tally.wrong) < MOST_WRONG:
+                self._format(search, tick)
+        tally = self.tally
+        groups: dict[tuple[str, str, str], list[tuple[Case, Difference]]] = {}
+        for case, difference in tally.wrong:
+            groups.setdefault((case.problem.form, difference.what, difference.name), []).append((case, difference))
+        claims = []
+        for found in groups.values():
+            case, difference = smaller(min(found, key=lambda one: one[0].size), self.difference)
+            claims.append(replace(wrong_claim(self.spec, case, difference), count=len(found)))
+        return OperatorReport(
+            op=self.spec.op,
+            spec=shown,
+            right=tally.right,
+            wrong=len(tally.wrong),
+            refused=tally.refused,
+            checked_refusals=tally.run_refusals,
+            space=sum(search.count(mesh) for search in self.searches.values() for mesh in self.meshes),
+            covered={what: list(words) for what, words in tally.covered.items()},
+            claims=tuple(claims),
+            extensions=tuple(unique(extension_row(self.spec, one) for one in tally.extensions)),
+            cells=tuple(tally.cells.values()),
+            seconds=time.perf_counter() - start,
+            notes=tuple(self._notes()),
+        )
+
+    @property
+    def meshes(self) -> tuple[Mapping[str, int], ...]:
+        return MESHES[: self.budget.meshes]
+
+    def _notes(self) -> Iterator[str]:
+        if self.spec.backward is None:
+            yield "no gradients: the operator has no backward"
+        elif self.subject.function is None:
+            yield "no gradients: a rule without a kernel runs on its reference alone"
+        if isinstance(self.spec.backward, BackwardCall) and self.subject.backward is None:
+            yield "no gradients: the spec names no reference of the backward kernel"
+
+    # One format
+
+    def _format(self, search: Search, tick: Callable[[], None]) -> None:
+        accepted = list(self._bases(search))
+        if not accepted:
+            return
+        queue = deque(self._turns(search, accepted))
+        runs = 0
+        while queue and runs < self.budget.runs and len(self.tally.wrong) < MOST_WRONG:
+            make = queue.popleft()
+            case = make()
+            if case is None:
+                continue
+            queue.append(make)
+            runs += 1
+            self._judge(search, case)
+            tick()
+
+    def _bases(self, search: Search) -> Iterator[tuple[Mapping[str, int], Base]]:
+        """The bases that the rule takes. What it refuses on one axis is looked at."""
+        looked = 0
+        for mesh in self.meshes:
+            for base in search.bases(mesh):
+                try:
+                    case = search.case(mesh, base)
+                except Unsatisfiable:
+                    continue  # extents that are fixed cannot be cut
+                if any(not placed.is_whole for placed in case.placed.values()) is not bool(base):
+                    continue  # only absent tensors have these dims
+                claim, outline = self._claim(case)
+                words = base_words(base)
+                if not claim.refusal:
+                    yield mesh, base
+                    continue
+                self.tally.refused += 1
+                self.tally.mark(search.form, words, mesh, REFUSED, claim.refusal)
+                if len(mesh) == 1 and looked < self.budget.refusals:
+                    looked += 1
+                    self._look_at_refused(case, words, mesh, outline)
+
+    def _turns(
+        self, search: Search, accepted: list[tuple[Mapping[str, int], Base]]
+    ) -> Iterator[Callable[[], Case | None]]:
+        """What gives cases to run, in turn: each base with other variations each time; each deviation once."""
+        deviations = deque(self._deviations(search, accepted))
+
+        def deviation() -> Case | None:
+            return deviations.popleft() if deviations else None
+
+        order = search.rng.permutation(len(accepted))
+        for number, at in enumerate(order):
+            yield self._on_base(search, *accepted[at])
+            if number % 2:
+                yield deviation
+
+    def _on_base(self, search: Search, mesh: Mapping[str, int], base: Base) -> Callable[[], Case | None]:
+        turn = [0]
+
+        def case() -> Case | None:
+            turn[0] += 1
+            shares = len(base.get(search.query, ())) > len(base.get(search.key, ())) if search.query else False
+            for _ in range(8):
+                order = search.orders.next() if shares else NATURAL
+                try:
+                    return search.case(mesh, base, order=order, equal=turn[0] % 3 == 0)
+                except Unsatisfiable:
+                    continue
+            return search.case(mesh, base)
+
+        return case
+
+    def _deviations(self, search: Search, accepted: list[tuple[Mapping[str, int], Base]]) -> list[Case]:
+        """Accepted cases in which a tensor lies otherwise, is Partial, or everything is drawn."""
+        found: list[Case] = []
+        axes = [one for one in accepted if one[1]]
+        chosen = [axes[at] for at in search.rng.permutation(len(axes))[: self.budget.deviations]]
+        cases = [search.case(mesh, base) for mesh, base in chosen]
+        candidates: list[Case] = [other for case in cases for other in search.deviations(case)]
+        plain = search.case(LINE, {})
+        pending = list(search.partials(plain, self.budget.partials))
+        candidates += [replace(plain, placed={**one.placed}) for one in pending]
+        grid = search.case(GRID, {})
+        candidates += [search.random(grid) for _ in range(self.budget.random)]
+        looked = 0
+        for case in candidates:
+            if not self._has_all_documents(case):
+                continue
+            claim, outline = self._claim(case)
+            if not claim.refusal:
+                found.append(case)
+                continue
+            self.tally.refused += 1
+            if any(case is one or case.placed == one.placed for one in pending) and case.mesh == plain.mesh:
+                words = partial_words(case)
+                self.tally.mark(search.form, words, case.mesh, REFUSED, claim.refusal)
+                if looked < self.budget.refusals:
+                    looked += 1
+                    self._look_at_refused(case, words, case.mesh, outline)
+        return [found[at] for at in search.rng.permutation(len(found))]
+
+    def _has_all_documents(self, case: Case) -> bool:
+        """Whether there are documents for each group, as many as the placement makes."""
+        groups = case.part(sequence_of(self.spec, case).groups, 0)[1]
+        return all(len(found) == groups for found in case.problem.documents.values())
+
+    # One case
+
+    def names(self, whole: Whole) -> tuple[str, ...]:
+        """The outputs that a call returns."""
+        return tuple(item.name for item in self.oracle.returned(whole.others))
+
+    def _claim(self, case: Case) -> tuple[Claim, Whole]:
+        outline = self.oracle.outline(case.problem)
+        return self.executor.claim(case, outline, self.names(outline)), outline
+
+    def _look_at_refused(self, case: Case, words: str, mesh: Mapping[str, int], outline: Whole) -> None:
+        try:
+            whole = self.oracle.whole(case.problem)
+        except (KernelError, GradientError):
+            return
+        self.tally.run_refusals += 1
+        found = extension(self.subject, case, whole, self.names(outline))
+        if found is not None and all(self._extends(case, seed) for seed in MORE_SEEDS):
+            self.tally.extensions.append(found)
+            self.tally.mark(case.problem.form, words, mesh, EXTENSION)
+
+    def _extends(self, case: Case, seed: int) -> bool:
+        """Whether it is right with other values, too: few integers may agree by chance."""
+        case = replace(case, problem=replace(case.problem, seed=seed))
+        whole = self.oracle.whole(case.problem)
+        return extension(self.subject, case, whole, self.names(whole)) is not None
+
+    def _judge(self, search: Search, case: Case) -> None:
+        verdict = self.verdict(case)
+        words = placement_words(self.spec, case)
+        if verdict.word == REFUSED:
+            self.tally.refused += 1
+            self.tally.mark(search.form, words, case.mesh, REFUSED, verdict.refusal)
+            return
+        self.tally.mark(search.form, words, case.mesh, verdict.word)
+        self._cover(case)
+        if verdict.difference is None:
+            self.tally.right += 1
+        else:
+            self.tally.wrong.append((case, verdict.difference))
+
+    def _cover(self, case: Case) -> None:
+        problem, tally = case.problem, self.tally
+        tally.cover("formats", problem.form)
+        tally.cover("meshes", shown_mesh(case.mesh))
+        if sequence_of(self.spec, case).over:
+            tally.cover("orders", case.order.shown())
+        for name, value in problem.attributes.items():
+            tally.cover(f"{name}", str(value))
+        for group in problem.documents.values():
+            kinds = {"one": len(group[0]) == 1, "several": len(group[0]) > 1, "empty": 0 in group[0]}
+            for kind, is_there in kinds.items():
+                if is_there:
+                    tally.cover("documents", kind)
+        if self.spec.tensors:
+            tally.cover("optional tensors", ", ".join(problem.given) or "none")
+
+    def difference(self, case: Case) -> Difference | None:
+        """What is wrong with a case; None if nothing is, or if the rule refuses it."""
+        return self.verdict(case).difference
+
+    def verdict(self, case: Case) -> Verdict:
+        """Ask the rule, run, and compare."""
+        try:
+            whole = self.oracle.whole(case.problem)
+        except GradientError as error:
+            return Verdict(WRONG, failed(str(error), "gradient"))
+        except KernelError as error:
+            return Verdict(WRONG, failed(f"the reference refuses the call on one device: {error}"))
+        try:
+            claim = self.executor.claim(case, whole, self.names(whole))
+            if claim.refusal:
+                return Verdict(REFUSED, refusal=claim.refusal)
+            dealt = in_dealt_order(self.spec, case, whole)
+            seen = self.executor.run(case, dealt, claim)
+        except REFUSALS as error:
+            if str(error).startswith(f"For {self.spec.op}"):  # the checks of the call
+                return Verdict(REFUSED, refusal=str(error))
+            return Verdict(WRONG, failed(f"{type(error).__name__}: {error}"))
+        except KernelError as error:
+            return Verdict(WRONG, failed(f"a rank gives the operator what it refuses: {error}"))
+        except Exception as error:
+            return Verdict(WRONG, failed(f"{type(error).__name__}: {error}"))
+        difference = first_difference(case, dealt, claim, seen)
+        return Verdict(WRONG if difference else RIGHT, difference)
+
+
+def unique(rows: Iterable[ExtensionRow]) -> Iterator[ExtensionRow]:
+    """Each extension once."""
+    return iter({(row.form, row.add): row for row in rows}.values())
+
+
+def failed(text: str, what: str = "error") -> Difference:
+    return Difference(what, "", -1, (), "", "", text)
+
+
+def shown_mesh(mesh: Mapping[str, int]) -> str:
+    return " x ".join(f"{axis}={size}" for axis, size in mesh.items())
+
+
+def base_words(base: Base) -> str:
+    return " ".join(f"{dim}={','.join(axes)}" for dim, axes in base.items()) or "replicated"
+
+
+def partial_words(case: Case) -> str:
+    pending: list[tuple[str, Placed]] = [(name, placed) for name, placed in case.placed.items() if placed.partial]
+    return "Partial(sum): " + ", ".join(name for name, _ in pending)
