@@ -19,7 +19,7 @@ import numpy as np
 from ..spec.model import FLOATING, LengthsArgument, Output, Spec, TensorArgument
 from .cases import Problem
 from .evaluate import evaluate
-from .subject import Subject, SubjectError, as_kernel
+from .subject import KernelError, Subject, SubjectError, as_kernel
 from .tensor_dims import dim_names, shape_of
 
 SCALE = 0.3
@@ -63,7 +63,7 @@ class Oracle:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self._known: dict[str, Whole] = {}
-        self._compared: dict[tuple[Any, ...], int] = {}
+        self._compared: set[tuple[Any, ...]] = set()
 
     def whole(self, problem: Problem) -> Whole:
         """The call of a problem.
@@ -80,14 +80,14 @@ class Oracle:
         return found
 
     def _computed(self, problem: Problem) -> Whole:
-        spec, subject = self.subject.spec, self.subject
+        subject = self.subject
         tensors, others = self.arguments(problem)
         outputs = self.outputs({**tensors, **others})
         returned = [item.name for item in self.returned(others)]
         cotangents = {
             name: drawn(problem, f"cotangent of {name}", outputs[name].shape, outputs[name].dtype)
             for name in subject.with_cotangents
-            if name in returned
+            if name in returned and outputs[name].dtype.kind == "f"
         }
         gradients = {}
         wanted = [name for name in subject.differentiable if name in tensors]
@@ -96,9 +96,9 @@ class Oracle:
             found = local_gradients(run, returned, tensors, wanted, cotangents)
             gradients = dict(zip(wanted, found, strict=True))
             kind = (problem.form, problem.given, tuple(sorted(problem.attributes.items(), key=str)))
-            self._compared[kind] = self._compared.get(kind, 0) + 1
-            if self._compared[kind] == 1 and len(self._compared) <= spec_limit(spec.format.names):
+            if kind not in self._compared:
                 self._compare_with_differences(problem, tensors, others, cotangents, gradients)
+                self._compared.add(kind)
         return Whole(tensors, others, outputs, cotangents, gradients)
 
     def in_order(self, values: Mapping[str, Any]) -> list[Any]:
@@ -150,7 +150,10 @@ class Oracle:
                 f"the sample {self.subject.spec.sample} should take arguments of {self.subject.spec.op} by name, and "
                 f"rng, but takes {', '.join(unknown)}"
             )
-        made = sample(**{name: values[name] for name in names})
+        try:
+            made = sample(**{name: values[name] for name in names})
+        except Exception as error:
+            raise KernelError(f"the sample {self.subject.spec.sample}: {type(error).__name__}: {error}") from error
         return {name: value for name, value in made.items() if name in tensors}
 
     def _drawn_tensor(
@@ -207,11 +210,6 @@ class Oracle:
                     f"the backward is wrong on one device: along a random direction the derivative of the loss by "
                     f"{name} is {derivative:.6g}, but finite differences of the reference give {difference:.6g}"
                 )
-
-
-def spec_limit(forms: Sequence[str]) -> int:
-    """How many kinds of calls are compared with finite differences: each costs several calls."""
-    return 3 * len(forms)
 
 
 def generator(problem: Problem, name: str) -> np.random.Generator:

@@ -40,6 +40,9 @@ GRID = {"dp": 2, "cp": 2}
 MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, {"dp": 2, "cp": 2, "tp": 2})
 REDUCTIONS = ("sum", "max", "min")
 FREE_FLOAT, FREE_INT = 0.37, 3
+OTHER_FLOAT = 0.25
+LARGE = 1000
+"""Attributes beyond are limits, of which there is no other."""
 Base = Mapping[str, Axes]
 """Dim -> the mesh axes on which it lies, outermost first."""
 
@@ -64,6 +67,15 @@ class Variation:
 
     attributes: Mapping[str, Any]
     given: tuple[str, ...]
+
+
+def another(default: Any) -> list[Any]:
+    """A second value for an attribute with a default, so that a forgotten one is seen."""
+    if isinstance(default, int):
+        return [default + 1] if default < LARGE else []
+    if isinstance(default, float):
+        return [default + OTHER_FLOAT] if abs(default) < LARGE else []
+    return []
 
 
 class Search:
@@ -129,7 +141,7 @@ class Search:
         if context and context.ratio and context.ratio.by == item.name:
             return [item.default or 1, 2, 3]
         if item.default is not None:
-            return [item.default]
+            return [item.default, *another(item.default)]
         if item.optional:
             return [None, *([FREE_FLOAT] if item.type == "float" else [FREE_INT] if item.type == "int" else [])]
         free: dict[str, list[Any]] = {

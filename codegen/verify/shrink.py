@@ -11,6 +11,8 @@ from .cases import NATURAL, Case, Placed
 from .judge import Difference
 
 MOST_TRIED = 60
+COMPARED = 60
+"""Characters of two errors that are compared."""
 
 
 def smaller(found: tuple[Case, Difference], difference: Callable[[Case], Difference | None]) -> tuple[Case, Difference]:
@@ -24,10 +26,15 @@ def smaller(found: tuple[Case, Difference], difference: Callable[[Case], Differe
             if tried > MOST_TRIED:
                 return found
             wrong = difference(case)
-            if wrong is not None and wrong.what == found[1].what:
+            if wrong is not None and is_same(wrong, found[1]):
                 found, changed = (case, wrong), True
                 break
     return found
+
+
+def is_same(one: Difference, other: Difference) -> bool:
+    """Whether it is the same kind of mistake: a call that fails may fail for another reason when it is changed."""
+    return one.what == other.what and (one.what != "error" or one.text[:COMPARED] == other.text[:COMPARED])
 
 
 def simpler(case: Case) -> Iterator[Case]:

@@ -73,7 +73,10 @@ class Subject:
         """The outputs through which gradients flow."""
         backward = self.spec.backward
         if isinstance(backward, Precomputed):
-            return (backward.cotangent,) if backward.cotangent else ()
+            if backward.cotangent:
+                return (backward.cotangent,)
+            # Ignored, so that the gradients are those of no loss: whichever output there is beside them is tried.
+            return tuple(name for name in self.spec.output_by_name if name not in backward.gradients.values())
         if isinstance(backward, BackwardCall):
             named = grads_named(backward)
             return tuple(item.name for item in self.spec.outputs if item.name in named and not item.hidden)
@@ -113,7 +116,13 @@ def as_kernel(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     return kernel
 
 
-def load_subject(spec: Spec, folder: Path, rule: str = "", reference: str = "") -> Subject:
+def load_subject(
+    spec: Spec,
+    folder: Path,
+    rule: str = "",
+    reference: str = "",
+    edit: Callable[[PurePosixPath, str], str] = lambda _path, text: text,
+) -> Subject:
     """Load what a spec gives.
 
     Args:
@@ -121,12 +130,14 @@ def load_subject(spec: Spec, folder: Path, rule: str = "", reference: str = "") 
         folder: The folder of the spec; its references lie in `reference` there.
         rule: `module:Class` of a distributed operator written by hand, instead of the generated one.
         reference: `module:function` instead of the spec's.
+        edit: Gives the text that is used in the place of a rendered file's.
 
     Raises:
         SubjectError: Something that is named cannot be imported.
     """
     rendered = render_operator(derive_operator(spec, f"{folder.name}/{spec.op}.yaml"))
-    package = generated_package(spec.op, rendered.files)
+    files = {path: edit(path, text) for path, text in rendered.files.items()}
+    package = generated_package(spec.op, files)
     generated = importlib.import_module(f"{package}.parallel_{spec.op}")
     class_name = rendered.index.class_name
     found_rule = imported(rule) if rule else getattr(generated, f"{class_name}DistributedOp")
@@ -144,7 +155,7 @@ def load_subject(spec: Spec, folder: Path, rule: str = "", reference: str = "") 
         )
     backward = from_folder(folder, spec.backward_reference) if spec.backward_reference else None
     sample = from_folder(folder, spec.sample) if spec.sample else None
-    return Subject(spec, found_rule, function, forward, backward, sample, rendered.files)
+    return Subject(spec, found_rule, function, forward, backward, sample, files)
 
 
 def generated_package(op: str, files: Mapping[PurePosixPath, str]) -> str:

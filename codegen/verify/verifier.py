@@ -90,11 +90,13 @@ class Tally:
 class Verifier:
     """Verifies one operator."""
 
-    def __init__(self, subject: Subject, budget: Budget = DEFAULT, seed: int = 0) -> None:
+    def __init__(
+        self, subject: Subject, budget: Budget = DEFAULT, seed: int = 0, most_wrong: int = MOST_WRONG
+    ) -> None:
         self.subject = subject
         self.spec = subject.spec
         self.budget = budget
-        self.seed = seed
+        self.most_wrong = most_wrong
         self.executor = Executor(subject)
         self.oracle = Oracle(subject)
         self.tally = Tally()
@@ -104,7 +106,7 @@ class Verifier:
         """Go through the cases. `tick` is called after each case that was run."""
         start = time.perf_counter()
         for search in self.searches.values():
-            if len(self.tally.wrong) < MOST_WRONG:
+            if len(self.tally.wrong) < self.most_wrong:
                 self._format(search, tick)
         tally = self.tally
         groups: dict[tuple[str, str, str], list[tuple[Case, Difference]]] = {}
@@ -150,7 +152,7 @@ class Verifier:
             return
         queue = deque(self._turns(search, accepted))
         runs = 0
-        while queue and runs < self.budget.runs and len(self.tally.wrong) < MOST_WRONG:
+        while queue and runs < self.budget.runs and len(self.tally.wrong) < self.most_wrong:
             make = queue.popleft()
             case = make()
             if case is None:
@@ -260,7 +262,7 @@ class Verifier:
     def _look_at_refused(self, case: Case, words: str, mesh: Mapping[str, int], outline: Whole) -> None:
         try:
             whole = self.oracle.whole(case.problem)
-        except (KernelError, GradientError):
+        except (KernelError, GradientError, *REFUSALS):
             return
         self.tally.run_refusals += 1
         found = extension(self.subject, case, whole, self.names(outline))
@@ -316,6 +318,8 @@ class Verifier:
             return Verdict(WRONG, failed(str(error), "gradient"))
         except KernelError as error:
             return Verdict(WRONG, failed(f"the reference refuses the call on one device: {error}"))
+        except REFUSALS as error:
+            return Verdict(WRONG, failed(f"on one device: {type(error).__name__}: {error}"))
         try:
             claim = self.executor.claim(case, whole, self.names(whole))
             if claim.refusal:
