@@ -8,25 +8,33 @@ import numpy as np
 import pytest
 from ranks import run_mccl_ranks
 
+from tests import gathered_keys
 from tests.dealing_cases import Framework, cases_of, check_case, run_case
 
 
-def run_cases(ranks, step):
+def framework():
     import mindspore as ms
 
-    framework = Framework(
+    return Framework(
         tensor=lambda array, dtype: ms.Tensor(np.asarray(array, np.float32)).astype(getattr(ms, dtype)),
         array=lambda tensor: tensor.astype(ms.float32).asnumpy().astype(np.float64),
         gradient=lambda function, tensor: ms.grad(function)(tensor).astype(ms.float32).asnumpy().astype(np.float64),
         wide=lambda tensor: tensor.astype(ms.float32),
     )
-    return [run_case(case, framework) for case in cases_of(ranks)[::step]]
+
+
+def run_cases(ranks, step):
+    dealt = [run_case(case, framework()) for case in cases_of(ranks)[::step]]
+    gathered = [gathered_keys.run_case(case, framework()) for case in gathered_keys.cases_of(ranks)[::step]]
+    return dealt, gathered
 
 
 def check_ranks(ranks, step=1):
-    found = run_mccl_ranks(run_cases, ranks, ranks, step)
-    for case, *here in zip(cases_of(ranks)[::step], *found, strict=True):
+    dealt, gathered = zip(*run_mccl_ranks(run_cases, ranks, ranks, step), strict=True)
+    for case, *here in zip(cases_of(ranks)[::step], *dealt, strict=True):
         check_case(case, here)
+    for case, *here in zip(gathered_keys.cases_of(ranks)[::step], *gathered, strict=True):
+        gathered_keys.check_case(case, here)
 
 
 def test_two_ranks():
