@@ -30,7 +30,8 @@ class Case:
     Attributes:
         group: "a" if that axis cuts the sequence first, into groups with documents of their own.
         shares: An axis along which each rank has some of the features of queries, of all keys: a share of each score.
-        gather: Put back in natural order by `undeal`; else gathered as they lie, by `redistribute`.
+        gather: Put back in natural order by `undeal`; or gathered as they lie, by `redistribute`; or "whole", where
+            every rank has all keys in natural order, and `redistribute` has to do with their gradient only.
     """
 
     order: SequenceOrder
@@ -66,6 +67,7 @@ def cases_of(ranks: int) -> list[Case]:
     orders = [*PACKED, *PER_DOCUMENT]
     cases = [Case(order, (ranks,), ("a",), documents) for order in orders]
     cases += [Case(order, (ranks,), ("a",), documents, gather="redistribute") for order in orders]
+    cases += [Case(order, (ranks,), ("a",), documents, gather="whole") for order in orders]
     cases += [Case(order, (half, 2), ("b",), documents, group="a") for order in orders]
     cases += [Case(order, (2, half), axes, documents) for order in orders for axes in (("a", "b"), ("b", "a"))]
     cases += [Case(order, (2, half), ("a",), documents, shares="b") for order in orders]
@@ -95,7 +97,14 @@ def place(case: Case, mesh: Any) -> tuple[int, int]:
     return numbers[case.group] if case.group else 0, number
 
 
+def held_keys(case: Case, number: int) -> Any:
+    """The places of the keys that a rank has."""
+    return np.arange(case.tokens) if case.gather == "whole" else dealt(case.order, case.parts, case.documents)[number]
+
+
 def layout_of_part(case: Case, mesh: Any) -> Layout:
+    if case.gather == "whole":
+        return Layout.from_placements(mesh, (Replicate(),), 2)
     axes = tuple(len(case.mesh) - 1 - case.names.index(axis) for axis in (*case.group, *case.axes))
     return Layout.from_tensor_map(mesh, (axes, -1))
 
@@ -118,7 +127,7 @@ def run_case(case: Case, framework: Framework) -> tuple[tuple[int, int], dict[st
 
     def gathered(part: Any, grad_placements: Any) -> Any:
         part = DTensor.from_layout(part, layout)
-        if case.gather == "redistribute":
+        if case.gather != "undeal":
             return part.redistribute(mesh, (Replicate(),), grad_placements=grad_placements).to_local()
         options: dict[str, Any] = {"mesh_axes": case.axes, "grad_placements": grad_placements}
         if case.order.per_document:
@@ -129,7 +138,7 @@ def run_case(case: Case, framework: Framework) -> tuple[tuple[int, int], dict[st
         def loss(part: Any) -> Any:
             return loss_of_scores(case, (query @ gathered(part, grad_placements).T) * mask)
 
-        return framework.gradient(loss, framework.tensor(keys[rows], "float32"))
+        return framework.gradient(loss, framework.tensor(keys[held_keys(case, number)], "float32"))
 
     shares = tuple(Shard(0) if name == case.group else SUM for name in case.names)
     same = tuple(Shard(0) if name == case.group else Replicate() for name in case.names)
@@ -149,7 +158,7 @@ def check_case(case: Case, found: list[tuple[tuple[int, int], dict[str, Any]]]) 
     whole = np.swapaxes(weights, 1, 2) @ queries  # [groups, T, D]
     missed = 0
     for (group, number), gradients in found:
-        expected = whole[group][dealt(case.order, case.parts, case.documents)[number]]
+        expected = whole[group][held_keys(case, number)]
         np.testing.assert_array_equal(gradients["shares"], expected, err_msg=f"{case}, {group}, {number}")
         np.testing.assert_array_equal(gradients["default"], gradients["same"])
         missed += not np.array_equal(gradients["default"], expected)

@@ -48,7 +48,7 @@ def test_round_trips_and_gradients(ranks):
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_gradients_of_gathered_keys(ranks):
     cases = gathered_keys.cases_of(ranks)
-    assert len(cases) == 31
+    assert len(cases) == 36
     for case in cases:
         gathered_keys.check_case(case, run_ranks(gathered_keys.run_case, ranks, case, NUMPY))
 
