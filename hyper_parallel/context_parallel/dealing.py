@@ -15,7 +15,8 @@ from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.dtensor import DTensor, check_plain_tensor
 from hyper_parallel.core.dtensor.layout import Layout
 from hyper_parallel.core.dtensor.placement_map import check_mesh
-from hyper_parallel.core.dtensor.redistribute import redistribute_local
+from hyper_parallel.core.dtensor.placement_types import Placement
+from hyper_parallel.core.dtensor.redistribute import gradient_layout, redistribute_local
 from hyper_parallel.core.shard.context_parallel.sequence_orders import (
     IntArray,
     SequenceOrder,
@@ -91,25 +92,30 @@ def undeal(
     mesh_axes: MeshAxes = None,
     cu_seqlens: Any = None,
     per_document: bool | None = None,
+    grad_placements: Sequence[Placement] | None = None,
 ) -> DTensor:
     """Return a dealt sequence in natural order, whole on the axes over which it was dealt: the inverse of `deal`.
 
-    Called on every rank of the mesh: the ranks gather. Differentiable, as `redistribute` is: the gradient of the result
-    is taken to be the same on every rank, and a rank gets that of its own rows.
+    Called on every rank of the mesh: the ranks gather. Differentiable, as `redistribute` is: a rank gets the gradient
+    of its own rows. Where each rank's queries give a share of the gradient of all keys, say so by `grad_placements`.
 
     Args:
         tensor: a DTensor whose `dim` the axes shard, innermost; or this rank's part of one, a tensor, which no other
             axis shards.
         mesh, dim, order, mesh_axes, cu_seqlens, per_document: as for `deal`, and the same as there.
+        grad_placements: how ranks hold the gradient of the result, one placement per mesh axis: as the result lies, or
+            Partial("sum") where each rank has a share of it, which the backward adds up and scatters. If not given, the
+            gradient is taken to be the same on every rank of the axes. What `DistributedOp.grad_layouts` says of an
+            operator's input can be given as it is. It is the same on every rank, and the backward runs on every one.
 
     Returns:
         The DTensor, `dim` no longer sharded over `mesh_axes`. Its `to_local()` is the whole sequence (of this group).
 
     Raises:
-        ValueError: as for `deal`; parts that differ in shape or dtype, on the host.
-        TypeError: something that is no tensor.
-        RuntimeError: another rank has failed or not come; with `HYPER_PARALLEL_CHECK_RANKS=1`, ranks whose orders or
-            layouts differ.
+        ValueError: as for `deal`; grad_placements that do not fit; parts that differ in shape or dtype, on the host.
+        TypeError: something that is no tensor, or grad_placements that are none.
+        RuntimeError: another rank has failed or not come; with `HYPER_PARALLEL_CHECK_RANKS=1`, ranks whose orders,
+            layouts or grad_placements differ.
     """
     axes = _dealt_axes(mesh, mesh_axes)
     local, layout, dim = _part("undeal", tensor, mesh, dim, axes)
@@ -122,13 +128,15 @@ def undeal(
             f"For undeal, dim {dim} should be sharded by the mesh axes {dealing.names}, innermost and in this "
             f"order, but got {layout.compact_str}."
         )
-    dealing.compare_ranks(local, layout)
+    kept = tuple(axis for axis in layout.dim_axes(dim) if axis not in axes)
+    target = _with_dim_axes(layout, dim, kept)
+    gradient = gradient_layout("undeal", target, grad_placements)
+    dealing.compare_ranks(local, layout, gradient)
     tokens = local.shape[dim] * dealing.ranks
     # Before the ranks meet: what is refused here leaves no other rank waiting.
     index = dealt_positions(dealing.order, dealing.ranks, tokens, _host_ends(cu_seqlens))
-    kept = tuple(axis for axis in layout.dim_axes(dim) if axis not in axes)
-    target = _with_dim_axes(layout, dim, kept)
-    return DTensor.from_layout(dealing.taken(redistribute_local(local, layout, target), index), target)
+    gathered = redistribute_local(local, layout, target, gradient)
+    return DTensor.from_layout(dealing.taken(gathered, index), target)
 
 
 @dataclass(frozen=True)
@@ -160,10 +168,11 @@ class _Dealing:
             number = number * self.mesh.mesh_shape[axis] + self.mesh.get_local_rank(axis)
         return number
 
-    def compare_ranks(self, local: Any, layout: Layout) -> None:
+    def compare_ranks(self, local: Any, layout: Layout, gradient: Layout | None = None) -> None:
         if RANK_CHECK.enabled:
             part = described_part(layout, local)
-            text = f"{self.what}({part}, dim={self.dim}, {self.order}, mesh_axes={self.names})"
+            text = f"{self.what}({part}, dim={self.dim}, {self.order}, mesh_axes={self.names}"
+            text += ")" if gradient is None else f", grad_placements={gradient.placements})"
             compare_texts(self.what, text, local, self.mesh)
 
     def taken(self, local: Any, index: IntArray) -> Any:

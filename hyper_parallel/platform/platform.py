@@ -237,6 +237,12 @@ class Platform(ABC):
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         """Return the concatenation along ``dim`` of the tensors of the ranks along ``axis``, in their order."""
 
+    def reduce_scatter(self, tensor: Any, op: str, dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        """Return what ``all_reduce`` gives for ``op``, sum or avg, of it this rank's chunk of ``dim``."""
+        length = tensor.shape[dim] // mesh.mesh_shape[axis]
+        reduced = self.all_reduce(tensor, op, mesh, axis)
+        return self.narrow(reduced, dim, mesh.get_local_rank(axis) * length, length)
+
     def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
         """Return what ``all_gather`` along ``concat_dim`` gives, of it this rank's chunk of ``split_dim``."""
         length = tensor.shape[split_dim] // mesh.mesh_shape[axis]

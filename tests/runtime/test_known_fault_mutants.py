@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from known_fault_mutants import MUTANTS, Mutant, table
 
+from tests.mutants import with_mistake
+
 HERE = Path(__file__).resolve().parent
 CONFTEST = """
 from pathlib import Path
@@ -64,9 +66,9 @@ def test_the_unchanged_copy_passes(site: Path) -> None:
 def test_the_fault_is_found(mutant: Mutant, site: Path) -> None:
     path = site / "hyper_parallel" / mutant.file
     text = path.read_text()
-    assert text.count(mutant.old) == 1
+    mistaken = with_mistake(text, mutant.old, mutant.new)
     try:
-        path.write_text(text.replace(mutant.old, mutant.new))
+        path.write_text(mistaken)
         assert failed_tests(site, mutant.test) == {mutant.test}
     finally:
         path.write_text(text)

@@ -103,6 +103,23 @@ def test_an_axis_moves_at_once_where_it_can(held, wanted, steps):
     assert ", ".join(words) == steps
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "steps"),
+    [
+        ((Partial(), Replicate()), (Shard(0), Replicate()), "scatter 0 0 sum"),
+        ((Partial("avg"), Partial("avg")), (Shard(1), Replicate()), "scatter 0 1 avg, reduce 1 0 avg"),
+        ((Partial(), Partial()), (Shard(0), Shard(0)), "scatter 0 0 sum, scatter 1 0 sum"),
+        ((Partial(), Replicate()), (Replicate(), Shard(0)), "cut 1 0, reduce 0 0 sum"),
+        ((Partial("max"), Replicate()), (Shard(0), Replicate()), "reduce 0 0 max, cut 0 0"),
+        ((Partial(), Shard(0)), (Shard(0), Shard(1)), "reduce 0 0 sum, move 1 0, cut 0 0"),
+    ],
+)
+def test_a_sum_along_an_axis_that_cuts_is_scattered(source, target, steps):
+    mesh = init_device_mesh("cpu", (2, 3), init_backend=False)
+    found = steps_between(*(Layout.from_placements(mesh, placements, 2) for placements in (source, target)))
+    assert ", ".join(f"{step.kind} {step.axis} {step.dim} {step.op}".rstrip() for step in found) == steps
+
+
 def test_ranks_in_another_order():
     rank_list = (2, 0, 3, 1)
     pairs = list(itertools.product(all_placements((2, 2)), repeat=2))

@@ -214,11 +214,9 @@ def loss_on_rank(block: Block, batch: Batch, mesh: Any, training: Training) -> t
         return deal(tensor, mesh, dim, **documents).to_local()
 
     def gathered(part: torch.Tensor) -> torch.Tensor:
-        """Whole and in natural order. Each rank's rows give a part of its gradient, and `undeal` expects the sum."""
-        whole = undeal(part, mesh, dim, **documents).to_local()
-        if training.forgotten != "keys":
-            whole.register_hook(partial(summed, mesh=mesh))
-        return whole
+        """Whole and in natural order. Each rank's rows give a share of its gradient."""
+        shares = None if training.forgotten == "keys" else (Partial("sum"),)
+        return undeal(part, mesh, dim, grad_placements=shares, **documents).to_local()
 
     hidden = block.embedding[dealt(batch.tokens)]
     rows = dealt(torch.arange(batch.tokens.shape[dim]).expand(batch.tokens.shape))  # their natural places

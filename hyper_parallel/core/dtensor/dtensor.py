@@ -103,29 +103,44 @@ class DTensor(DTensorBase):
         """The number of dimensions."""
         return self._layout.ndim
 
-    def redistribute(self, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
+    def redistribute(
+        self,
+        mesh: DeviceMesh,
+        placements: Sequence[Placement],
+        *,
+        grad_placements: Sequence[Placement] | None = None,
+    ) -> DTensor:
         """Return the same tensor with other placements on the same mesh. Called on every rank of the mesh.
 
-        Shards are gathered and cut, pending reductions carried out; nothing is communicated that need not be. On the
-        way back, the gradient of a replicated tensor is taken to be the same on every rank.
+        Shards are gathered and cut, pending reductions carried out; nothing is communicated that need not be.
+
+        Args:
+            mesh: the mesh of this tensor.
+            placements: those of the result, one per mesh axis.
+            grad_placements: how ranks hold the gradient of the result, one per mesh axis: as the result lies, or
+                Partial("sum") where each rank has a share, which the backward adds up. If not given, the gradient of a
+                replicated tensor is taken to be the same on every rank. It has to be the same on every rank, and the
+                backward to run on every one of them.
 
         Raises:
+            TypeError: grad_placements that are no placements.
             ValueError: another mesh, placements that do not fit, or a dimension that cannot be cut evenly; on the host
                 also ranks whose parts differ in shape or dtype.
             RuntimeError: another rank has failed or not come; with ``HYPER_PARALLEL_CHECK_RANKS=1``, ranks whose parts
                 or layouts differ.
         """
-        from hyper_parallel.core.dtensor.redistribute import redistribute_local
+        from hyper_parallel.core.dtensor.redistribute import gradient_layout, redistribute_local
 
         if mesh is not self.device_mesh:
             raise ValueError(f"a DTensor stays on its mesh {self.device_mesh}, but got {mesh!r}")
         target = Layout.from_placements(mesh, placements, self.ndim)
+        gradient = gradient_layout("redistribute", target, grad_placements)
         if RANK_CHECK.enabled:  # also where this rank has nothing to do: another one may have
-            compare_tensors("redistribute", self._local, self._layout, target)
-        if target is self._layout:
+            compare_tensors("redistribute", self._local, self._layout, target, gradient)
+        if target is self._layout and gradient is None:
             return self
         target.get_local_shape(self.shape)
-        return DTensor.from_layout(redistribute_local(self._local, self._layout, target), target)
+        return DTensor.from_layout(redistribute_local(self._local, self._layout, target, gradient), target)
 
     def full_tensor(self) -> Any:
         """Return the whole tensor, on every rank of the mesh. Called on every one of them."""

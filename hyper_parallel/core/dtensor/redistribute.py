@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.dtensor.placement_types import Partial, Placement, Replicate
 from hyper_parallel.platform import get_platform
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Step:
     """One operation along one mesh axis.
 
     ``reduce`` carries out the pending reduction ``op``; ``gather`` joins the innermost chunks of ``dim``; ``cut``
-    keeps this rank's chunk of ``dim``; ``move`` is a gather of ``dim`` and a cut of ``to_dim`` in one; ``spread`` turns
-    equal values into operands of the reduction ``op``.
+    keeps this rank's chunk of ``dim``; ``scatter`` is a reduction and a cut of ``dim`` in one; ``move`` is a gather of
+    ``dim`` and a cut of ``to_dim`` in one; ``spread`` turns equal values into operands of the reduction ``op``.
     """
 
     kind: str
@@ -45,6 +46,8 @@ class Step:
         platform = get_platform()
         if self.kind == "reduce":
             return platform.all_reduce(local, self.op, mesh, self.axis)
+        if self.kind == "scatter":
+            return platform.reduce_scatter(local, self.op, self.dim, mesh, self.axis)
         if self.kind == "gather":
             return platform.all_gather(local, self.dim, mesh, self.axis)
         if self.kind == "move":
@@ -62,8 +65,9 @@ def steps_between(source: Layout, target: Layout) -> tuple[Step, ...]:
     """Return the steps from one layout to another on the same mesh.
 
     Reductions come first, on the smallest parts. All gathers come before all cuts, since an axis may move from one
-    dimension to another: at once, if it is the last to be gathered and the first to be cut. On a dimension, what both
-    layouts have in common (the outer cuts) stays.
+    dimension to another: at once, if it is the last to be gathered and the first to be cut. Where nothing is gathered,
+    the smallest parts are those after the cuts, and a sum along an axis that cuts is a scatter. On a dimension, what
+    both layouts have in common (the outer cuts) stays.
     """
     reduces, spreads = [], []
     for axis, (before, after) in enumerate(zip(source.partial, target.partial, strict=True)):
@@ -77,8 +81,21 @@ def steps_between(source: Layout, target: Layout) -> tuple[Step, ...]:
         kept = _common_prefix(held, wanted)
         gathers.append([Step("gather", axis, dim=dim) for axis in reversed(held[kept:])])
         cuts.append([Step("cut", axis, dim=dim) for axis in wanted[kept:]])
+    if not any(gathers):
+        return (*_cuts_and_reductions(reduces, list(chain(*cuts))), *spreads)
     moves = _moves(gathers, cuts)
     return (*reduces, *chain(*gathers), *moves, *chain(*cuts), *spreads)
+
+
+def _cuts_and_reductions(reduces: list[Step], cuts: list[Step]) -> list[Step]:
+    """Return the steps of a way on which nothing is gathered, in their order."""
+    cut_along = {step.axis for step in cuts}
+    # Along the axis of a cut a reduction is one step with it, or comes before: afterwards the ranks have other chunks.
+    sums = {step.axis: step.op for step in reduces if step.axis in cut_along and step.op in ("sum", "avg")}
+    before = [step for step in reduces if step.axis in cut_along and step.axis not in sums]
+    behind = [step for step in reduces if step.axis not in cut_along]
+    cuts = [replace(step, kind="scatter", op=sums[step.axis]) if step.axis in sums else step for step in cuts]
+    return [*before, *cuts, *behind]
 
 
 def _moves(gathers: list[list[Step]], cuts: list[list[Step]]) -> list[Step]:
@@ -110,14 +127,43 @@ def _common_prefix(first: tuple[int, ...], second: tuple[int, ...]) -> int:
     return length
 
 
-def redistribute_local(local: Any, source: Layout, target: Layout, gradient: Callable[[], Layout] | None = None) -> Any:
+def gradient_layout(what: str, target: Layout, placements: Sequence[Placement] | None) -> Layout | None:
+    """Return how ranks hold the gradient of a tensor in layout ``target``; None if it lies as the tensor does.
+
+    Raises:
+        TypeError: something that is no sequence of placements.
+        ValueError: placements other than those of the tensor, but for Partial("sum").
+    """
+    if placements is None:
+        return None
+    whole = _without_partial(target)
+    try:
+        found = Layout.from_placements(target.mesh, placements, target.ndim)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"For {what}, grad_placements: {error}") from None
+    # Layouts are compared, since a dim may be written in several ways.
+    if found.tensor_map != whole.tensor_map or not set(found.partial) <= {None, "sum"}:
+        choices = [f"{item}" if item.is_shard() else f"{item} or {Partial('sum')}" for item in whole.placements]
+        raise ValueError(
+            f"For {what}, grad_placements should say how ranks hold the gradient of the result, on each of the axes "
+            f"{target.mesh.axis_names} {', '.join(choices)}, but got {tuple(placements)}. {Partial('sum')} stands "
+            f"where each rank has a share of it, {Replicate()} where all have the same."
+        )
+    return found if found.is_partial() else None
+
+
+Gradient = Layout | Callable[[], Layout] | None
+"""How ranks hold a gradient, where it is not as the tensor lies; or what returns that in the backward."""
+
+
+def redistribute_local(local: Any, source: Layout, target: Layout, gradient: Gradient = None) -> Any:
     """Return this rank's part of a tensor in layout ``target``, given its part in layout ``source``.
 
     Differentiable. A gradient is this rank's: for a replicated (or reduced) tensor the same on every rank, for a
     sharded one its chunk. So the gradient takes the way back, and Partial counts as Replicate on it.
 
-    Where the ranks' gradients of the result are shares of one instead, ``gradient`` returns how that lies, Partial
-    where they are to be added up. It is called in the backward.
+    Where the ranks' gradients of the result are shares of one instead, ``gradient`` says how that lies, Partial where
+    they are to be added up.
     """
     source.mesh.check_current_rank()
     return _Redistribution.apply(local, source, target, gradient)
@@ -125,7 +171,7 @@ def redistribute_local(local: Any, source: Layout, target: Layout, gradient: Cal
 
 class _Redistribution(Function):
     @staticmethod
-    def forward(ctx: Any, local: Any, source: Layout, target: Layout, gradient: Callable[[], Layout] | None) -> Any:
+    def forward(ctx: Any, local: Any, source: Layout, target: Layout, gradient: Gradient) -> Any:
         ctx.source, ctx.target, ctx.gradient = source, target, gradient
         return _run(local, source, target)
 
@@ -138,8 +184,11 @@ class _Redistribution(Function):
                 raise ValueError(f"Partial({step.op!r}) has no gradient: redistribution from {source} to {target}")
             if step.op == "avg":  # each of the operands has its share of the gradient
                 count = source.mesh.mesh_shape[step.axis]
-                grad = grad / count if step.kind == "reduce" else grad * count
-        held = _without_partial(target) if ctx.gradient is None else ctx.gradient()
+                grad = grad * count if step.kind == "spread" else grad / count
+        gradient = ctx.gradient
+        if gradient is not None and not isinstance(gradient, Layout):  # which could be called, too
+            gradient = gradient()
+        held = gradient or _without_partial(target)
         # A gradient that is to be differentiated takes its way back by the same rules, not by those of the collectives.
         run = _redistributed if get_platform().records_backward else _run
         return run(grad, held, _without_partial(source)), None, None, None

@@ -76,13 +76,16 @@ def compare_ranks(
     compare_texts(op, text, first.to_local(), first.device_mesh)
 
 
-def compare_tensors(what: str, local: Any, layout: Layout, target: Layout | None = None) -> None:
-    """Compare what the ranks of a mesh hold of one tensor, and the layout that it is to take.
+def compare_tensors(
+    what: str, local: Any, layout: Layout, target: Layout | None = None, gradient: Layout | None = None
+) -> None:
+    """Compare what the ranks of a mesh hold of one tensor, the layout that it is to take, and that of its gradient.
 
     Raises:
         RuntimeError: If layouts, local shapes or dtypes differ; on every rank, with what each of them has.
     """
     text = described_part(layout, local) + (f" to {target!r}" if target is not None else "")
+    text += f", its gradient in {gradient!r}" if gradient is not None else ""
     compare_texts(what, f"{what}({text})", local, layout.mesh)
 
 

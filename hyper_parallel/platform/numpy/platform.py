@@ -95,6 +95,13 @@ class NumpyPlatform(Platform):
         parts = _exchange(tensor, mesh, axis, f"all_reduce({op})")
         return reduce_arrays(parts, op)
 
+    def reduce_scatter(self, tensor: Any, op: str, dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        self.check_reducible(tensor, op)
+        parts = _exchange(tensor, mesh, axis, f"reduce_scatter({op}, dim={dim})")
+        length = tensor.shape[dim] // len(parts)
+        start = mesh.get_local_rank(axis) * length
+        return reduce_arrays([self.narrow(part, dim, start, length) for part in parts], op)
+
     def all_gather(self, tensor: Any, dim: int, mesh: DeviceMesh, axis: int) -> Any:
         return np.concatenate(_exchange(tensor, mesh, axis, f"all_gather(dim={dim})"), axis=dim)
 

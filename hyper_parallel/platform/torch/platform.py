@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
     from hyper_parallel.platform.modules import Modules
 
-# The name since torch 2.13, which warns of the older one.
+# The names since torch 2.13, which warns of the older ones.
 _all_gather: Any = getattr(functional, "all_gather_single", None) or functional.all_gather_tensor
+_reduce_scatter: Any = getattr(functional, "reduce_scatter_single", None) or functional.reduce_scatter_tensor
 _BACKENDS = {"cpu": "gloo", "cuda": "nccl", "npu": "hccl"}
 
 
@@ -210,6 +211,17 @@ class TorchPlatform(Platform):
         # torch keeps the ranks of a group in ascending order, whatever order the mesh has.
         parts = gathered.tensor_split(len(ranks), dim)
         return torch.cat([parts[ascending.index(rank)] for rank in ranks], dim)
+
+    def reduce_scatter(self, tensor: Any, op: str, dim: int, mesh: DeviceMesh, axis: int) -> Any:
+        self.check_reducible(tensor, op)
+        ranks = mesh.get_rank_list_along_axis(axis)
+        ascending = sorted(ranks)  # as in a group of torch
+        with self._collective(f"reduce_scatter({op}, dim={dim})", tensor, mesh, axis) as group:
+            if list(ranks) != ascending:
+                chunks = tensor.tensor_split(len(ranks), dim)
+                tensor = torch.cat([chunks[ranks.index(rank)] for rank in ascending], dim)
+            total = _finished(_reduce_scatter(tensor.contiguous(), "sum", dim, group))
+        return total / len(ranks) if op == "avg" else total
 
     def all_to_all(self, tensor: Any, split_dim: int, concat_dim: int, mesh: DeviceMesh, axis: int) -> Any:
         ranks = mesh.get_rank_list_along_axis(axis)

@@ -25,6 +25,7 @@ from hyper_parallel.context_parallel import (
 )
 from hyper_parallel.core.shard.rank_check import RANK_CHECK
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
+from tests import gathered_keys
 from tests.dealing_cases import Case, Framework, cases_of, check_case, run_case
 
 DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "int64": np.int64}
@@ -42,6 +43,14 @@ def test_round_trips_and_gradients(ranks):
     assert len(cases) == 27
     for case in cases:
         check_case(case, run_ranks(run_case, ranks, case, NUMPY))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_gradients_of_gathered_keys(ranks):
+    cases = gathered_keys.cases_of(ranks)
+    assert len(cases) == 36
+    for case in cases:
+        gathered_keys.check_case(case, run_ranks(gathered_keys.run_case, ranks, case, NUMPY))
 
 
 def test_one_rank():
@@ -84,6 +93,12 @@ def not_innermost():
     return undeal(distribute_tensor(np.arange(8), mesh, (Shard(0), Replicate())), mesh, 0, "zigzag")
 
 
+def gradient_not_sharded():
+    mesh = mesh_of((1, 2), ("dp", "cp"))
+    part = distribute_tensor(np.arange(8.0), mesh, (Shard(0), Shard(0)))
+    return undeal(part, mesh, 0, grad_placements=(Partial(), Partial()))
+
+
 REFUSED = [
     (lambda: deal(np.arange(6), mesh_of(), 0, "zigzag"), ValueError, r"zigzag order on 2 ranks, the number of tokens should be divisible by 4"),
     (lambda: undeal(np.arange(3), mesh_of(), 0, "zigzag"), ValueError, r"the number of tokens should be divisible by 4 .* but got 6"),
@@ -103,6 +118,12 @@ REFUSED = [
     (lambda: undeal(distribute_tensor(np.arange(8), mesh := mesh_of(), (Replicate(),)), mesh, 0), ValueError, r"dim 0 should be sharded by the mesh axes \(cp\), innermost .* but got \[None\]"),
     (not_innermost, ValueError, "should be sharded by the mesh axes"),
     (other_mesh, ValueError, "the DTensor should lie on the mesh"),
+    (lambda: undeal(np.arange(8.0), mesh_of(), 0, grad_placements="partial"), TypeError, "For undeal, grad_placements: placements should be a tuple of .* but got 'partial'"),
+    (lambda: undeal(np.arange(8.0), mesh_of(), 0, grad_placements=()), ValueError, "For undeal, grad_placements: .* one placement for each of the 1 axes"),
+    (lambda: undeal(np.arange(8.0), mesh_of(), 0, grad_placements=(Shard(0),)), ValueError, r"should say how ranks hold the gradient of the result, on each of the axes \('cp',\) Replicate\(\) or Partial"),
+    (lambda: undeal(np.arange(8.0), mesh_of(), 0, grad_placements=(Partial("avg"),)), ValueError, "but got .*avg"),
+    (lambda: undeal(np.arange(8.0), mesh_of(), 0, grad_placements=(Partial("max"),)), ValueError, "but got .*max"),
+    (gradient_not_sharded, ValueError, r"\('dp', 'cp'\) Shard\(dim=0\), Replicate\(\) or Partial"),
     (lambda: deal(np.arange(8), mesh_of(), 0, "zigzag", per_document=True), ValueError, "the document ends are needed, but got none"),
     (lambda: deal(np.arange(8), mesh_of(), 0, "zigzag", cu_seqlens=[4, 8]), ValueError, "documents are not looked at"),
     (lambda: deal(np.arange(8), mesh_of(), 0, "zigzag", cu_seqlens=[2, 8], per_document=True), ValueError, "document 0 has 2"),
@@ -128,6 +149,25 @@ def test_ranks_with_different_orders_are_found_out(monkeypatch):
         with pytest.raises(RuntimeError, match=r"(?s)do not make the same call.*head_tail.*zigzag"):
             run_ranks(differing, 2, work)
     assert run_ranks(lambda: deal(np.arange(4), mesh_of(), 0, "zigzag").to_local().tolist(), 2) == [[0, 3], [1, 2]]
+
+
+def test_ranks_that_differ_in_the_gradient_are_found_out(monkeypatch):
+    monkeypatch.setattr(RANK_CHECK, "enabled", True)
+
+    def differing(gather):
+        mesh = mesh_of()
+        gather(mesh, (Partial() if mesh.rank else Replicate(),))
+
+    def undealt(mesh, placements):
+        undeal(np.arange(4.0), mesh, 0, "zigzag", grad_placements=placements)
+
+    def redistributed(mesh, placements):
+        part = DTensor.from_local(np.arange(4.0), mesh, (Shard(0),))
+        part.redistribute(mesh, (Replicate(),), grad_placements=placements)
+
+    for gather in (undealt, redistributed):
+        with pytest.raises(RuntimeError, match=r"(?s)do not make the same call.*rank 1: .*([Pp]artial|sum over cp)"):
+            run_ranks(differing, 2, gather)
 
 
 def test_blocks_nest_and_end():

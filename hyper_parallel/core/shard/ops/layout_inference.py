@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hyper_parallel.core.dtensor.device_mesh import DeviceMesh
 from hyper_parallel.core.dtensor.layout import Layout
+from hyper_parallel.core.shard.ops.dim_names import named_dims, with_rest
 from hyper_parallel.core.shard.ops.sequence_inference import SequenceCut, SequenceInference
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ class LayoutInference:
         self.form = form
         self.layouts = layouts
         self.values = values
-        self.rest: tuple[str, ...] = ()
         self.dims: dict[str, tuple[str, ...]] = {}
+        self.rest: tuple[str, ...] = ()
         self.axes: dict[str, Axes] = {}
         self.linear: dict[int, tuple[str, ...]] = {}
 
     def run(self) -> Inference:
         self.check_mesh()
-        self.name_dims()
+        self.dims, self.rest = named_dims(self.op, self.rule, self.form, self.layouts, self.values)
         self.check_replicated()
         self.check_partial()
         self.assign_axes()
@@ -109,45 +110,6 @@ class LayoutInference:
                 raise ValueError(
                     f"For {self.op}, {name} should lie on the mesh of {first}, {self.mesh}, but got {layout.mesh}."
                 )
-
-    def name_dims(self) -> None:
-        """Every given tensor's dims by name; ranks must fit the format."""
-        for name, layout in self.layouts.items():
-            dims, rank = self.rule.inputs[self.form][name], len(layout.tensor_map)
-            if "..." in dims:
-                self.name_rest(name, dims, rank)
-                dims = self.expanded(dims)
-            if rank != len(dims):
-                raise ValueError(
-                    f"For {self.op}, {name} should have the {len(dims)} dims ({', '.join(dims)}) "
-                    f"of format {self.form}, but got {rank} dims with tensor_map={layout.tensor_map}."
-                )
-            self.dims[name] = dims
-
-    def name_rest(self, name: str, dims: tuple[str, ...], rank: int) -> None:
-        """Name the dims behind `...` by the first tensor that has it; attributes that choose an axis name theirs."""
-        if self.rest:
-            return
-        count = rank - len(dims) + 1
-        if count < 0:
-            raise ValueError(f"For {self.op}, {name} should have at least {len(dims) - 1} dims, but got {rank}.")
-        names = [f"...{index}" for index in range(count)]
-        first = dims.index("...")
-        for axis_name, argument in self.rule.axes.items():
-            axis = self.values[argument]
-            if not isinstance(axis, int) or isinstance(axis, bool):
-                raise TypeError(f"For {self.op}, {argument} should be of type int, but got {axis!r}.")
-            index = (axis + rank if axis < 0 else axis) - first
-            if not 0 <= index < count:
-                raise ValueError(
-                    f"For {self.op}, {argument} should name a dim of {name}, from {first - rank} to "
-                    f"{first + count - 1}, but got {axis}."
-                )
-            names[index] = axis_name
-        self.rest = tuple(names)
-
-    def expanded(self, dims: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for dim in dims for name in (self.rest if dim == "..." else (dim,)))
 
     def check_replicated(self) -> None:
         for name, layout in self.layouts.items():
@@ -264,7 +226,7 @@ class LayoutInference:
     def returned_outputs(self) -> dict[str, tuple[str, ...]]:
         """The outputs that this call returns, with their dims."""
         return {
-            name: self.expanded(dims)
+            name: with_rest(dims, self.rest)
             for name, dims in self.rule.outputs[self.form].items()
             if name not in self.rule.when or self.values[self.rule.when[name]]
         }
