@@ -133,6 +133,8 @@ class Search:
         """What an attribute may be; the first one is the usual one."""
         if item.name == self.spec.format.selector and self.spec.format.kind == "attribute":
             return [self.form]
+        if item.axis:
+            return [item.default]  # the dims of `...` are named as the default has them
         if item.choices:
             return sorted(item.choices, key=lambda choice: choice != item.default)
         if item.type == "bool":
@@ -210,6 +212,8 @@ class Search:
         variation = variation or self.variations.next()
         chunks = order.chunks
         multiples = {dim: prod(mesh[axis] for axis in axes) for dim, axes in base.items()}
+        for group in self.spec.sharding.together:  # whoever has another dim of the group is cut, too
+            multiples |= dict.fromkeys(group, max(multiples.get(dim, 1) for dim in group))
         for dim, is_dealt in ((self.query, True), (self.key, order.keys == "dealt")):
             if dim and is_dealt and chunks > 1:
                 multiples[dim] = chunks * prod(mesh[axis] for axis in base.get(self.query, ()))
