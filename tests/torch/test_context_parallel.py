@@ -33,7 +33,7 @@ def check_own_dtensors(case):
     rank, mesh = torch.distributed.get_rank(), torch_mesh_of(case.mesh)
     tensors = {}
     for name, whole in call.tensors.items():
-        local = torch.tensor(local_tensor(whole, layout.inputs[name], case.mesh, rank))
+        local = TORCH.tensor(local_tensor(whole, layout.inputs[name], case.mesh, rank).copy())
         leaf = DTensor.from_local(local, mesh, torch_placements(layout.inputs[name], case.mesh), run_check=False)
         tensors[name] = leaf.detach().requires_grad_() if name in call.gradients else leaf
     with sequence_order(case.order):
