@@ -32,6 +32,8 @@ def layout_rule(spec: Spec) -> str:
     items += mapping("when=", {item.name: item.when for item in outputs if item.when})
     items += names_per_format("group_values=", {form: group_values(spec, form) for form in spec.format.names})
     items += names_per_format("packed=", {form: group_dims(spec, form) for form in spec.format.names})
+    if spec.lengths:
+        items.append(strings("lengths=", [item.name for item in spec.lengths]))
     if spec.context_parallel:
         items.append(context_parallel(spec, spec.context_parallel))
     return lay_out(call("rule = LayoutRule", *items), 4)

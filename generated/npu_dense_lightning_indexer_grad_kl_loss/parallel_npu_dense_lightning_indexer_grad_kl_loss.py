@@ -254,6 +254,7 @@ class NpuDenseLightningIndexerGradKlLossDistributedOp(DistributedOp):
         shard=("B", "S1", "T1", "T2"),
         combine={"d_key_index": "sum", "loss": "sum"},
         packed={"TND": ("T2",)},
+        lengths=("actual_seq_qlen", "actual_seq_klen"),
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),

@@ -145,6 +145,7 @@ class NpuDenseLightningIndexerSoftmaxLseDistributedOp(DistributedOp):
         },
         shard=("B", "S1", "T1", "T2"),
         packed={"TND": ("T2",)},
+        lengths=("actual_seq_qlen", "actual_seq_klen"),
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),

@@ -211,6 +211,7 @@ class NpuLightningIndexerDistributedOp(DistributedOp):
         shard=("B", "S1", "T1", "T2"),
         group_values={"TND": ("cmp_residual_k", "block_table")},
         packed={"TND": ("T2",)},
+        lengths=("cu_seq_lens_q", "cu_seq_lens_k"),
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),

@@ -24,6 +24,7 @@ from hyper_parallel.core.shard.context_parallel.sequence_orders import (
     natural_tokens,
 )
 from hyper_parallel.core.shard.rank_check import RANK_CHECK, compare_texts, described_part
+from hyper_parallel.core.shard.shared_lengths import lengths_text
 from hyper_parallel.platform import get_platform
 from hyper_parallel.platform.index import Index
 
@@ -62,7 +63,8 @@ def deal(
 
     Raises:
         ValueError: an extent or a document that cannot be cut into equal chunks; document ends that are missing,
-            decrease, or do not end at the extent; a layout that does not fit; no such dim or axis.
+            decrease, or do not end at the extent; a layout that does not fit; no such dim or axis; with
+            `HYPER_PARALLEL_CHECK_RANKS=1`, document ends that are not the same on the ranks of a group.
         TypeError: something that is no tensor.
     """
     axes = _dealt_axes(mesh, mesh_axes)
@@ -74,7 +76,7 @@ def deal(
             f"For deal, the tensor should be whole on the mesh axes {dealing.names}, but got {layout.placements}: "
             "redistribute it to Replicate() there."
         )
-    dealing.compare_ranks(local, layout)
+    dealing.compare_ranks(local, layout, cu_seqlens)
     tokens = local.shape[dim]
     index = natural_tokens(dealing.order, dealing.ranks, tokens, _host_ends(cu_seqlens))
     length = tokens // dealing.ranks
@@ -131,7 +133,7 @@ def undeal(
     kept = tuple(axis for axis in layout.dim_axes(dim) if axis not in axes)
     target = _with_dim_axes(layout, dim, kept)
     gradient = gradient_layout("undeal", target, grad_placements)
-    dealing.compare_ranks(local, layout, gradient)
+    dealing.compare_ranks(local, layout, cu_seqlens, gradient)
     tokens = local.shape[dim] * dealing.ranks
     # Before the ranks meet: what is refused here leaves no other rank waiting.
     index = dealt_positions(dealing.order, dealing.ranks, tokens, _host_ends(cu_seqlens))
@@ -168,12 +170,19 @@ class _Dealing:
             number = number * self.mesh.mesh_shape[axis] + self.mesh.get_local_rank(axis)
         return number
 
-    def compare_ranks(self, local: Any, layout: Layout, gradient: Layout | None = None) -> None:
+    def compare_ranks(self, local: Any, layout: Layout, cu_seqlens: Any, gradient: Layout | None = None) -> None:
+        """With the check: RuntimeError for ranks that deal differently, ValueError for ends that differ in a group."""
         if RANK_CHECK.enabled:
             part = described_part(layout, local)
             text = f"{self.what}({part}, dim={self.dim}, {self.order}, mesh_axes={self.names}"
+            text += "" if cu_seqlens is None else ", cu_seqlens"
             text += ")" if gradient is None else f", grad_placements={gradient.placements})"
-            compare_texts(self.what, text, local, self.mesh)
+            lengths = lengths_text({"cu_seqlens": cu_seqlens})
+            compared = compare_texts(self.what, text, local, self.mesh, lengths)
+            if lengths:
+                # Whatever else shards the tensor makes groups, each with documents of its own.
+                axes = (axis for dim in range(layout.ndim) for axis in layout.dim_axes(dim))
+                compared.compare(tuple(sorted({*axes} - {*self.axes})))
 
     def taken(self, local: Any, index: IntArray) -> Any:
         """The elements of the dim; without a copy if they are one slice."""

@@ -23,4 +23,4 @@ def test_two_ranks():
 
 @pytest.mark.slow
 def test_four_ranks():
-    check_rows(LARGE_MESHES, run_mccl_ranks(run_rows, 4, LARGE_MESHES))
+    check_rows(LARGE_MESHES, run_mccl_ranks(run_rows, 4, LARGE_MESHES, timeout=400))

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from tests.operators.plain_table import observed, plain_calls
-from tests.operators.sharded_calls import NUMPY
+from tests.operators.sharded_calls import NUMPY, PRECISION
 
 CALLS = dict(plain_calls())
-PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16, "float64": 2.0**-44}
 
 
 def assert_near(given, expected, saved=()):

@@ -121,10 +121,13 @@ def loss_call(op: str, tensors: Mapping[str, Any], packed: Mapping[str, Any], ke
     return Call(op, tensors, keywords, outputs, {"loss": COTANGENT}, gradients)
 
 
-def top_k_tensors(query_shape: tuple[int, ...], key_shape: tuple[int, ...], dtype: str = "float64") -> dict[str, Any]:
+def top_k_tensors(
+    query_shape: tuple[int, ...], key_shape: tuple[int, ...], dtype: str = "float64", weights_dtype: str = ""
+) -> dict[str, Any]:
     rng = np.random.default_rng([*query_shape, *key_shape])
     shapes = (*query_shape, INDEX_HEADS, INDEX_SIZE), (*key_shape, 1, INDEX_SIZE), (*query_shape, INDEX_HEADS)
-    values = [(rng.standard_normal(shape) * 0.2).astype(TYPES[dtype]) for shape in shapes]
+    kinds = dtype, dtype, weights_dtype or dtype
+    values = [(rng.standard_normal(shape) * 0.2).astype(TYPES[kind]) for shape, kind in zip(shapes, kinds, strict=True)]
     return dict(zip(("query", "key", "weights"), values, strict=True))
 
 

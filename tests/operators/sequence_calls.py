@@ -33,6 +33,8 @@ from .sharded_calls import (
     Seen,
     check_gradients,
     check_outputs,
+    close,
+    near,
     on_rank,
     place,
 )
@@ -67,6 +69,8 @@ class SequenceCase:
         mask: Whether the mask is causal; only one operator knows another.
         rope: Whether the losses have rotary parts and grouped heads.
         whole: Tensors with the query dim that every rank has whole, in dealt order, or with the keys of all groups.
+        dtype: Of the tensors. What is expected is computed in float64 and rounded.
+        weights_dtype: Of the head weights, if another one.
     """
 
     op: str
@@ -81,6 +85,7 @@ class SequenceCase:
     rope: bool = False
     whole: tuple[str, ...] = ()
     dtype: str = "float64"
+    weights_dtype: str = ""
 
     @property
     def form(self) -> str:
@@ -135,26 +140,40 @@ class SequenceCase:
 
 
 def natural_call(case: SequenceCase) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Tensors, other arguments and outputs of the unsharded call in natural order."""
+    """Tensors, other arguments and outputs of the unsharded call in natural order; outputs in float64."""
     if case.batch:
         shapes = [(case.batch * case.groups, lengths[0][0]) for lengths in (case.queries, case.keys)]
         ends = None
     else:
         ends = tuple(joined([case.ends(group)[which] for group in range(case.groups)]) for which in (0, 1))
         shapes = [(end[-1],) for end in ends]
+    dtypes = {"dtype": case.dtype, "weights_dtype": case.weights_dtype}
     if case.op in (kl.DENSE, kl.SPARSE):
         options = {"rope": True, "key_heads": 8} if case.rope else {}
-        tensors, packed = kl.draw(case.op, *shapes, ends, dtype=case.dtype, **options)
-        return tensors, {"scale_value": SCALE}, kl.by_name(case.op, tensors, packed)
-    tensors = kl.top_k_tensors(*shapes, case.dtype)
+        tensors, packed = kl.draw(case.op, *shapes, ends, **dtypes, **options)
+        return tensors, {"scale_value": SCALE}, kl.by_name(case.op, widened(tensors), packed)
+    tensors = kl.top_k_tensors(*shapes, **dtypes)
     if case.op == LSE:
         tensors = dict(zip(("query_index", "key_index", "weights"), tensors.values(), strict=True))
         packed = {"layout": "TND", "actual_seq_qlen": ends[0], "actual_seq_klen": ends[1]} if ends else {}
-        return tensors, {}, dict(zip(("softmax_max", "softmax_sum"), softmax_lse(**tensors, **packed), strict=True))
+        found = softmax_lse(**widened(tensors), **packed)
+        return tensors, {}, dict(zip(("softmax_max", "softmax_sum"), found, strict=True))
     others = {"sparse_count": kl.KEYS_SELECTED, "sparse_mode": 3 if case.mask else 0, "return_value": True}
     packed = {"layout": "TND", "cu_seq_lens_q": kl.starts(ends[0]), "cu_seq_lens_k": kl.starts(ends[1])} if ends else {}
-    found = lightning_indexer.top_k(**tensors, **others, **packed)
+    found = lightning_indexer.top_k(**widened(tensors), **others, **packed)
     return tensors, others, dict(zip(("sparse_indices", "sparse_values"), found, strict=True))
+
+
+def widened(tensors: dict[str, Any]) -> dict[str, Any]:
+    """The same values in float64; positions stay integers."""
+    return {name: value if value.dtype.kind == "i" else value.astype(np.float64) for name, value in tensors.items()}
+
+
+def output_dtype(case: SequenceCase, name: str, wide: Any, tensors: dict[str, Any]) -> Any:
+    """The dtype of an output: a gradient's is that of its tensor, statistics are float32, or float64 as the tensors."""
+    if name.startswith("d_"):
+        return tensors[name.removeprefix("d_")].dtype
+    return wide.dtype if wide.dtype.kind == "i" or case.dtype == "float64" else np.dtype(np.float32)
 
 
 def lengths_of(case: SequenceCase, others: dict[str, Any], rank: int) -> dict[str, Any]:
@@ -171,11 +190,14 @@ def on_mesh(case: SequenceCase) -> tuple[Call, Case]:
     """The call on dealt tensors with its dealt outputs and gradients, and how all that must lie on the mesh."""
     tensors, others, outputs = natural_call(case)
     dealt = {name: case.deal(name, tensor) for name, tensor in tensors.items()}
-    expected = {name: case.deal(name, output) for name, output in outputs.items()}
+    wide = {name: case.deal(name, output) for name, output in outputs.items()}
+    expected = {name: value.astype(output_dtype(case, name, value, tensors)) for name, value in wide.items()}
     gradients, cotangents = {}, {}
     if "loss" in outputs:
         cotangents = {"loss": kl.COTANGENT}
-        gradients = {name: (kl.COTANGENT[0] * expected[f"d_{name}"]) for name in kl.DIFFERENTIABLE}
+        gradients = {
+            name: (kl.COTANGENT[0] * wide[f"d_{name}"]).astype(tensors[name].dtype) for name in kl.DIFFERENTIABLE
+        }
     axes = (*case.over, case.groups_on) if case.groups_on else case.over
     pending = {"loss": axes, "d_key_index": case.over}
     # A whole packed tensor is so for all groups.
@@ -199,9 +221,10 @@ def seen_on_rank(case: SequenceCase, framework: Framework = NUMPY) -> Seen:
 def check_seen(case: SequenceCase, seen: Sequence[Seen]) -> None:
     """Compare what every rank has seen with the unsharded call."""
     call, layout = on_mesh(case)
+    comparison = close if case.dtype == "float64" else near
     try:
-        check_outputs(call, layout, seen)
-        check_gradients(call, layout, seen)
+        check_outputs(call, layout, seen, close=comparison)
+        check_gradients(call, layout, seen, close=comparison)
     except AssertionError as error:
         raise AssertionError(f"{case}: {error}") from error
 

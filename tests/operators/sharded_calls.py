@@ -24,6 +24,8 @@ from hyper_parallel.native.kernel_choice import REFERENCE, uses_reference
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 AXIS_NAMES = ("dp", "tp")
+Comparison = Callable[[Any, Any, str], None]
+"""Of what was found with what was expected; the last argument says what that is."""
 
 
 class Framework(NamedTuple):
@@ -172,7 +174,7 @@ def added_up(parts: Sequence[Any], text: str, mesh: tuple[int, ...], rank: int) 
     def others(member: int) -> list[int]:
         return [int(x) for axis, x in enumerate(np.unravel_index(member, mesh)) if axis not in axes]
 
-    return sum(held for member, held in enumerate(parts) if others(member) == others(rank))
+    return reduce(np.add, [held for member, held in enumerate(parts) if others(member) == others(rank)])
 
 
 def mesh_of(case: Case) -> DeviceMesh:
@@ -242,7 +244,24 @@ def close(given: Any, expected: Any, what: str) -> None:
     np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-12, err_msg=what)
 
 
-def check_outputs(call: Call, case: Case, seen: Sequence[Seen]) -> None:
+PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-16, "float64": 2.0**-44}
+"""What tensors of a dtype may differ by from what is computed in float64, as a part of their largest element."""
+
+
+def near(given: Any, expected: Any, what: str) -> None:
+    """Of the same dtype, and equal but for its roundings: of each rank's share, of each block's, and of their sums."""
+    assert np.shape(given) == np.shape(expected), what
+    assert given.dtype == expected.dtype, what
+    if expected.dtype.name not in PRECISION:
+        np.testing.assert_array_equal(given, expected, err_msg=what)
+        return
+    precision = 2 * PRECISION[expected.dtype.name]
+    wide, oracle = given.astype(np.float64), expected.astype(np.float64)
+    scale = np.max(np.abs(oracle), initial=0.0, where=np.isfinite(oracle))
+    np.testing.assert_allclose(wide, oracle, rtol=precision, atol=precision * scale, err_msg=what)
+
+
+def check_outputs(call: Call, case: Case, seen: Sequence[Seen], close: Comparison = close) -> None:
     """Layouts as the table has them; on every rank its part of the unsharded value, Partial ones after adding up."""
     for rank, one in enumerate(seen):
         assert one.output_layouts == dict(case.outputs)
@@ -254,13 +273,15 @@ def check_outputs(call: Call, case: Case, seen: Sequence[Seen]) -> None:
             assert one.output_shapes[name] == whole.shape
 
 
-def check_gradients(call: Call, case: Case, seen: Sequence[Seen], factor: float = 1.0) -> None:
+def check_gradients(
+    call: Call, case: Case, seen: Sequence[Seen], factor: float = 1.0, close: Comparison = close
+) -> None:
     """Layouts as the table has them; added up by hand or by `reduce_gradient`, the unsharded gradient on every rank."""
     for rank, one in enumerate(seen):
         assert one.gradient_layouts == dict(case.gradients)
         for name, whole in call.gradients.items():
             text, what = case.gradients[name], f"gradient of {name} on rank {rank}"
-            expected = factor * part(whole, text, case.mesh, rank)
+            expected = (factor * part(whole, text, case.mesh, rank)).astype(whole.dtype)
             close(added_up([each.gradients[name] for each in seen], text, case.mesh, rank), expected, what)
             close(one.reduced[name], expected, f"reduced {what}")
 

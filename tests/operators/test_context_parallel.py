@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from hyper_parallel import custom_ops, get_platform
@@ -12,9 +13,10 @@ from hyper_parallel.platform.numpy.platform import NumpyPlatform
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 from .drawn_sequences import FORMS, MESHES, ORDERS, drawn, small
-from .kl_loss_calls import TOP_K
-from .sequence_calls import OPS, SequenceCase, check_on_virtual_ranks, on_mesh
-from .sharded_calls import distributed, local_tensor, mesh_of
+from .kl_loss_calls import DENSE, TOP_K
+from .sequence_calls import OPS, SequenceCase, check_on_virtual_ranks, check_seen, on_mesh
+from .sequence_dtypes import FEW_SEQUENCES, SEQUENCES
+from .sharded_calls import distributed, local_tensor, mesh_of, on_rank
 
 QUICK, MANY = 252, 2016
 
@@ -48,6 +50,41 @@ def test_what_is_drawn():
     assert sum(query > key for query, key in documents) > 20
     assert sum(not key and query > 0 for query, key in documents) > 5
     assert any(case.whole for case in cases)
+
+
+@pytest.mark.parametrize(
+    "mesh", ["cp 2", *(pytest.param(mesh, marks=pytest.mark.slow) for mesh in ("cp 4", "dp x cp"))]
+)
+def test_every_dtype(mesh):
+    for case in SEQUENCES[mesh]:
+        check_on_virtual_ranks(case)
+
+
+def test_what_is_chosen_of_the_dtypes():
+    """Each operator in each dtype, and each of the chosen sequences in each dtype."""
+    for cases in FEW_SEQUENCES.values():
+        dtypes = [(case.dtype, case.weights_dtype) for case in cases]
+        assert len({(case.op, *dtype) for case, dtype in zip(cases, dtypes, strict=True)}) == len(cases) == 16
+        assert (
+            len({(case.order, case.batch, case.queries, *dtype) for case, dtype in zip(cases, dtypes, strict=True)})
+            == 16
+        )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("forgotten", ["d_key_index", "loss", "key_index"])
+def test_a_share_that_is_left_out_shows(dtype, forgotten):
+    """In the sums over ranks: the tolerances do not hide what rank 0 has."""
+    cases = (case for case in SEQUENCES["cp 2"] if case.dtype == dtype and case.op == DENSE and case.order.is_balanced)
+    for case in cases:
+        call, layout = on_mesh(case)
+        with sequence_order(case.order):
+            seen = run_ranks(on_rank, layout.ranks, call, layout)
+        check_seen(case, seen)
+        shares = seen[0].gradients if forgotten in call.tensors else seen[0].outputs
+        shares[forgotten] = np.zeros_like(shares[forgotten])
+        with pytest.raises(AssertionError, match=forgotten):
+            check_seen(case, seen)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from differing_lengths import ON_FOUR, ON_TWO, check_told, check_told_of_dealing, told, told_of_dealing
 from differing_ranks import CASES, EQUAL, LONE, check_compared, check_found_in_the_collective, errors
 
 from hyper_parallel import DTensor, Replicate, Shard, custom_ops, init_device_mesh
@@ -104,3 +105,40 @@ def test_off_nothing_is_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_check.RANK_CHECK, "enabled", False)
     monkeypatch.setattr(rank_check, "gathered", lambda *_: pytest.fail("the ranks were compared"))
     assert run_ranks(errors, 2, EQUAL, timeout=20) == [[("", "")] * len(EQUAL)] * 2
+
+
+def test_lengths_of_two_ranks() -> None:
+    check_told(ON_TWO, run_ranks(told, 2, list(ON_TWO.values()), timeout=20))
+
+
+def test_lengths_of_groups() -> None:
+    check_told(ON_FOUR, run_ranks(told, 4, list(ON_FOUR.values()), timeout=20))
+
+
+def test_lengths_of_a_dealing() -> None:
+    check_told_of_dealing(run_ranks(told_of_dealing, 4, timeout=20))
+
+
+def test_lengths_that_differ_are_not_noticed_without_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_check.RANK_CHECK, "enabled", False)
+    case = ON_TWO["query ends"]
+    assert run_ranks(told, 2, [case], timeout=20) == [[("", "")]] * 2
+
+
+def test_a_layout_that_is_refused_is_what_is_told() -> None:
+    """Nothing can be said about groups then."""
+
+    def call() -> str:
+        mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+        placements = ((Shard(0),), (Replicate(),), (Shard(1),))
+        shapes = ((4, 8, 128), (11, 1, 128), (8, 4))
+        tensors = [
+            DTensor.from_local(np.zeros(shape), mesh, each) for shape, each in zip(shapes, placements, strict=True)
+        ]
+        with pytest.raises(ValueError, match="N1") as refused:
+            LSE(*tensors, layout="TND", actual_seq_qlen=[mesh.rank, 8], actual_seq_klen=[5, 11])
+        return str(refused.value)
+
+    told_of_layout = run_ranks(call, 2, timeout=20)
+    assert told_of_layout[0] == told_of_layout[1]
+    assert "N1 (dim 1) of weights should be replicated" in told_of_layout[0]

@@ -81,7 +81,8 @@ class OpDispatcher:
 
         Raises:
             RuntimeError: If no operator of that name is registered.
-            ValueError: If layouts, shapes, lengths or values do not fit the operator. Nothing has been launched then.
+            ValueError: If layouts, shapes, lengths or values do not fit the operator, or, with
+                `HYPER_PARALLEL_CHECK_RANKS=1`, lengths those of other ranks. Nothing has been launched then.
             TypeError: If an argument is missing, unknown or of the wrong type.
         """
         if _SWITCH.disabled:
@@ -93,7 +94,7 @@ class OpDispatcher:
         op = known.op
         order = current_sequence_order() if known.follows_order else None
         if RANK_CHECK.enabled:
-            compare_ranks(op.op_name, op.rule.arguments if op.rule else (), args, kwargs, order)
+            compare_ranks(op, args, kwargs, order)
         if not known.is_keyed:
             local_args, local_kwargs, cache_values = op.preprocess(args, kwargs)
             plan = self._plan(known, op_call, cache_values, order)

@@ -41,6 +41,7 @@ class Inference:
         outputs: The layouts of the outputs that are returned, in order.
         cuts: What is cut of replicated inputs before the kernel runs.
         groups: Number of data-parallel groups over which packed documents are spread.
+        group_axes: The mesh axes along which these groups lie.
         gradients: Tensor argument -> the layout of its gradient.
         sequence: This rank's share of a sequence that several ranks have; None if there is none.
     """
@@ -48,6 +49,7 @@ class Inference:
     outputs: tuple[Layout, ...]
     cuts: tuple[Cut, ...]
     groups: int
+    group_axes: Axes
     gradients: Mapping[str, Layout]
     sequence: SequenceCut | None
 
@@ -77,7 +79,9 @@ class LayoutInference:
         self.sequence.check()
         self.tie_together()
         self.check_axes_once()
-        return Inference(self.outputs(), self.cuts(), self.groups(), self.gradients(), self.sequence.cut())
+        groups, cut = self.group_axes(), self.sequence.cut()
+        count = math.prod(self.mesh.mesh_shape[axis] for axis in groups)
+        return Inference(self.outputs(), self.cuts(), count, groups, self.gradients(), cut)
 
     @cached_property
     def sequence(self) -> SequenceInference:
@@ -269,8 +273,8 @@ class LayoutInference:
             count *= self.mesh.mesh_shape[axis]
         return index, count
 
-    def groups(self) -> int:
-        """How many groups hold documents of their own: one for each part of the packed dims."""
+    def group_axes(self) -> Axes:
+        """The mesh axes whose parts hold documents of their own: one group for each part of the packed dims."""
         packed = self.rule.packed.get(self.form, ())
         for dim in packed[1:]:
             if self.axes.get(dim, ()) != self.axes.get(packed[0], ()):
@@ -278,4 +282,4 @@ class LayoutInference:
                     f"For {self.op}, {self.owner(dim)} should be sharded like {self.owner(packed[0])}, because both "
                     "hold the same documents."
                 )
-        return math.prod(self.mesh.mesh_shape[axis] for axis in self.axes.get(packed[0], ())) if packed else 1
+        return self.axes.get(packed[0], ()) if packed else ()

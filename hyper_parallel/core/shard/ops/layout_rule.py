@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hyper_parallel.core.dtensor.layout import Layout
@@ -66,6 +67,7 @@ class LayoutRule:
         when: output -> the attribute without which it is not returned.
         group_values: format -> tensors that hold each data-parallel group's own values, as lengths do.
         packed: format -> packed dims: each part of them is a data-parallel group with documents of its own.
+        lengths: Arguments that hold the document ends of a data-parallel group.
         context_parallel: The operator's cut along the sequence, if it has one.
     """
 
@@ -83,7 +85,20 @@ class LayoutRule:
     when: Mapping[str, str] = field(default_factory=dict)
     group_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     packed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lengths: tuple[str, ...] = ()
     context_parallel: ContextParallel | None = None
+
+    @cached_property
+    def shared_lengths(self) -> frozenset[str]:
+        """Arguments whose integers all ranks of a group should have alike: lengths, and what else a cut depends on."""
+        context = self.context_parallel
+        cut = (*context.lengths.values(), *(context.ratio or ())[1:]) if context else ()
+        return frozenset((*self.lengths, *cut))
+
+    @cached_property
+    def of_group(self) -> frozenset[str]:
+        """Arguments that differ between data-parallel groups, in their extents too."""
+        return frozenset((*self.shared_lengths, *(name for names in self.group_values.values() for name in names)))
 
     def format_of(self, op: str, values: Mapping[str, Any]) -> str:
         """The format of a call; `values` maps arguments to layouts (tensors) or values (attributes)."""

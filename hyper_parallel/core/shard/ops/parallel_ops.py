@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -94,6 +94,26 @@ class DistributedOp:
     def groups(self, cache_values: Sequence[Any]) -> int:
         """Number of data-parallel groups that have packed documents of their own."""
         return 1 if self.rule is None else self._infer(cache_values, "groups").groups
+
+    def group_axes(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], lengths: Mapping[str, Any]
+    ) -> tuple[int, ...] | None:
+        """The mesh axes along which ranks have documents of their own; None if the call's layouts are refused.
+
+        `lengths` are arguments of the call whose values may differ. The answer does not depend on them, and so is the
+        same on every rank.
+        """
+        rule = self._needed_rule("group_axes")
+        by_position = [None if name in lengths else value for name, value in zip(rule.arguments, args, strict=False)]
+        by_name = {name: None if name in lengths else value for name, value in kwargs.items()}
+        try:
+            found = self._infer(self.preprocess(tuple(by_position), by_name)[2], "group_axes").group_axes
+        except (TypeError, ValueError):
+            return None
+        tensors = next(iter(rule.inputs.values()))  # residuals, one for each row of a batch
+        parts = [value.layout for name, value in lengths.items() if name in tensors and isinstance(value, DTensor)]
+        sharded = (axis for layout in parts for dim in range(layout.ndim) for axis in layout.dim_axes(dim))
+        return tuple(dict.fromkeys((*found, *sharded)))
 
     def sequence_ranks(self, cache_values: Sequence[Any]) -> int:
         """Number of ranks that share the sequence of a group."""

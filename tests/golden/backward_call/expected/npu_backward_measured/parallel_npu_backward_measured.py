@@ -74,4 +74,5 @@ class NpuBackwardMeasuredDistributedOp(DistributedOp):
         outputs={"BSH": {"y": ("B", "S", "N*D")}, "TH": {"y": ("T", "N*D")}},
         shard=("B", "S", "T"),
         packed={"TH": ("T",)},
+        lengths=("starts",),
     )

@@ -150,6 +150,7 @@ class NpuContextParallelDistributedOp(DistributedOp):
         shard=("B", "S1", "T1", "T2"),
         combine={"scores": "sum", "best": "max", "version": "same"},
         packed={"TND": ("T2",)},
+        lengths=("query_ends", "key_ends"),
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),

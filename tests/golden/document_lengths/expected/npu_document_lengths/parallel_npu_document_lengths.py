@@ -77,4 +77,5 @@ class NpuDocumentLengthsDistributedOp(DistributedOp):
         combine={"y": "sum"},
         group_values={"TH": ("initial",)},
         packed={"TH": ("T", "U")},
+        lengths=("ends", "other_ends"),
     )

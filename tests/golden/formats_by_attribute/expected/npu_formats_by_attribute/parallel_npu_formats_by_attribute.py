@@ -107,6 +107,7 @@ class NpuFormatsByAttributeDistributedOp(DistributedOp):
         outputs={"BSND": {"out": ("B", "S1", "N1", "D")}, "TND": {"out": ("T1", "N1", "D")}},
         shard=("B", "S1", "T1", "T2"),
         packed={"TND": ("T2",)},
+        lengths=("query_ends", "key_ends"),
         context_parallel=ContextParallel(
             query=("S1", "T1"),
             key=("S2", "T2"),

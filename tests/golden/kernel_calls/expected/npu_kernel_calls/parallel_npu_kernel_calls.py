@@ -72,4 +72,5 @@ class NpuKernelCallsDistributedOp(DistributedOp):
         shard=("B", "S", "T"),
         combine={"total": "sum"},
         packed={"TD": ("T",)},
+        lengths=("ends",),
     )

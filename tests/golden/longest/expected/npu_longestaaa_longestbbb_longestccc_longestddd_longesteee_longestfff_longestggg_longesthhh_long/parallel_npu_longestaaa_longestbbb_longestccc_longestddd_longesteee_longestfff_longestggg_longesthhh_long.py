@@ -229,4 +229,5 @@ class NpuLongestaaaLongestbbbLongestcccLongestdddLongesteeeLongestfffLongestgggL
                 "Tokenstttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttt",
             ),
         },
+        lengths=("ends_eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee",),
     )
