@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import autograd
@@ -13,7 +14,7 @@ import autograd.numpy as anp
 import numpy as np
 from autograd.tracer import getval
 
-from hyper_parallel import DTensor, get_platform, init_device_mesh
+from hyper_parallel import DeviceMesh, DTensor, get_platform, init_device_mesh
 from hyper_parallel.context_parallel import SequenceOrder, sequence_order
 from hyper_parallel.core.shard._op_dispatch import _OP_DISPATCHER
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
@@ -66,13 +67,13 @@ class Executor:
 
     def claim(self, case: Case, whole: Whole, names: tuple[str, ...]) -> Claim:
         """Ask the rule about a case, without running anything. `names` are the outputs that the call returns."""
-        mesh = init_device_mesh("cpu", tuple(case.mesh.values()), mesh_dim_names=tuple(case.mesh), init_backend=False)
+        mesh = described_mesh(tuple(case.mesh.items()))
         given: dict[str, Any] = keywords_on(self.subject.spec, case, whole, 0)
         own = own_values(self.subject.spec, case.problem.form)
         try:
             for name, tensor in whole.tensors.items():
                 if name not in own:
-                    layout = layout_of(case.placed[name], mesh)
+                    layout = described_layout(case.placed[name], mesh)
                     shape = layout.get_local_shape(tensor.shape)
                     given[name] = DTensor.from_layout(np.broadcast_to(tensor.dtype.type(0), shape), layout)
             args = tuple(given.get(item.name) for item in self.subject.spec.arguments)
@@ -158,6 +159,17 @@ class Executor:
 
         run.__name__ = self.subject.spec.op
         return run
+
+
+@lru_cache(maxsize=64)
+def described_mesh(axes: tuple[tuple[str, int], ...]) -> DeviceMesh:
+    """A mesh for layouts, without communication."""
+    names, sizes = zip(*axes, strict=True)
+    return init_device_mesh("cpu", sizes, mesh_dim_names=names, init_backend=False)
+
+
+described_layout = lru_cache(maxsize=8192)(layout_of)
+"""Layouts on meshes that are only described: each is made once."""
 
 
 def order_of(case: Case) -> SequenceOrder:

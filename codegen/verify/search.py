@@ -91,6 +91,7 @@ class Search:
         self.query = next((dim for dim in context.query if dim in bound), "") if context else ""
         self.key = next((dim for dim in context.key if dim in bound), "") if context else ""
         self.packed = [item.of for item in spec.lengths if item.of in bound]
+        self._solved: dict[tuple[Any, ...], dict[str, int] | Unsatisfiable] = {}
         self.variations = Cycle(self._variations, self.rng)
         self.orders = Cycle(ORDERS, self.rng)
         self._number = itertools.count()
@@ -168,6 +169,27 @@ class Search:
         multiples: Mapping[str, int],
         unlike: Mapping[str, int],
     ) -> dict[str, int]:
+        texts = [repr(sorted(one.items())) for one in (variation.attributes, fixed, multiples, unlike)]
+        key = (variation.given, *texts)
+        known = self._solved.get(key)
+        if isinstance(known, Unsatisfiable):
+            raise known
+        if known is None:
+            try:
+                known = self._solve(variation, fixed, multiples, unlike)
+            except Unsatisfiable as error:
+                self._solved[key] = error
+                raise
+            self._solved[key] = known
+        return known
+
+    def _solve(
+        self,
+        variation: Variation,
+        fixed: Mapping[str, int],
+        multiples: Mapping[str, int],
+        unlike: Mapping[str, int],
+    ) -> dict[str, int]:
         values: dict[str, Any] = dict(variation.attributes)
         for item in self.spec.tensors:
             is_given = item.required or item.name in variation.given
@@ -228,6 +250,11 @@ class Search:
         problem = Problem(self.form, extents, variation.attributes, variation.given, documents, next(self._number) % 7)
         given = [name for name in self.tensors if self.spec.by_name[name].required or name in variation.given]
         return Case(problem, mesh, {name: self.placed(name, base) for name in given}, order)
+
+    def again(self, case: Case, base: Base) -> Case:
+        """The same call with other documents."""
+        variation = Variation(case.problem.attributes, case.problem.given)
+        return self.case(case.mesh, base, variation, case.order)
 
     def placed(self, tensor: str, base: Base) -> Placed:
         """How a tensor lies if dims do; of two dims with one name only the first one is cut."""

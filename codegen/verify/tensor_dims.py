@@ -11,15 +11,21 @@ from ..spec.model import Output, Spec
 from .evaluate import evaluate
 
 REST = ("...0", "...1")
+_KNOWN: dict[tuple[int, str, str], tuple[Spec, tuple[str, ...]]] = {}
+"""With the spec, so that its id stays its own."""
 
 
 def dim_names(spec: Spec, name: str, form: str) -> tuple[str, ...]:
     """The dims of a tensor argument or an output as text; a bare name is a dim that may be sharded."""
-    holder: Any = spec.by_name.get(name) or spec.output_by_name[name]
-    found: list[str] = []
-    for dim in holder.dims.per_format[form]:
-        found += rest_names(spec, holder) if dim.is_rest else [dim.compact]
-    return tuple(found)
+    key = (id(spec), name, form)
+    known = _KNOWN.get(key)
+    if known is None:
+        holder: Any = spec.by_name.get(name) or spec.output_by_name[name]
+        found: list[str] = []
+        for dim in holder.dims.per_format[form]:
+            found += rest_names(spec, holder) if dim.is_rest else [dim.compact]
+        known = _KNOWN[key] = spec, tuple(found)
+    return known[1]
 
 
 def rest_names(spec: Spec, holder: Any) -> list[str]:

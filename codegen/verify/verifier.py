@@ -7,6 +7,7 @@ What the rule takes is run, what it refuses is looked at, and what is wrong is m
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -219,12 +220,17 @@ class Verifier:
             yield deviation if number % 2 else cut
 
     def _on_base(self, search: Search, mesh: Mapping[str, int], base: Base) -> Callable[[], Case | None]:
-        turn = [0]
+        turns = itertools.count(1)
+        shares = len(base.get(search.query, ())) > len(base.get(search.key, ())) if search.query else False
+        last: list[Case] = []
 
         def case() -> Case | None:
-            turn[0] += 1
-            shares = len(base.get(search.query, ())) > len(base.get(search.key, ())) if search.query else False
-            return self._drawn(search, mesh, base, shares, equal=turn[0] % 3 == 0)
+            turn = next(turns)
+            if turn % 2 == 0 and last and last[0].problem.documents:
+                return search.again(last[0], base)  # what was kept of an earlier call is not to be used
+            found = self._drawn(search, mesh, base, shares, equal=turn % 3 == 0)
+            last[:] = [found] if found else []
+            return found
 
         return case
 

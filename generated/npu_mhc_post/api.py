@@ -18,8 +18,8 @@ def npu_mhc_post(
     out = h_res^T @ x + h_post (outer) h_out, for every token.
 
     Tensors are plain tensors or all DTensors; with DTensors the outputs are DTensors.
-    Sharding: B, S and T may lie on mesh axes; on one axis either x and h_out or h_res and h_post may be Partial(sum); N
-    and D must be replicated.
+    Sharding: B, S, T and D may lie on mesh axes; on one axis either x and h_out or h_res and h_post may be
+    Partial(sum); N must be replicated.
 
     Args:
         x: Residual streams. Shape [B, S, N, D] (BSND) or [T, N, D] (TND); dtype bfloat16 or float16, on the host also

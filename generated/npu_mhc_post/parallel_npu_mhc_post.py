@@ -59,8 +59,8 @@ def check_arguments(
 class NpuMhcPostDistributedOp(DistributedOp):
     """How npu_mhc_post runs on DTensors.
 
-    Sharding: B, S and T may lie on mesh axes; on one axis either x and h_out or h_res and h_post may be Partial(sum); N
-    and D must be replicated.
+    Sharding: B, S, T and D may lie on mesh axes; on one axis either x and h_out or h_res and h_post may be
+    Partial(sum); N must be replicated.
     """
 
     bind_arguments = staticmethod(bind_arguments)
@@ -78,6 +78,6 @@ class NpuMhcPostDistributedOp(DistributedOp):
             "TND": {"x": ("T", "N", "D"), "h_res": ("T", "N", "N"), "h_out": ("T", "D"), "h_post": ("T", "N")},
         },
         outputs={"BSND": {"out": ("B", "S", "N", "D")}, "TND": {"out": ("T", "N", "D")}},
-        shard=("B", "S", "T"),
+        shard=("B", "S", "T", "D"),
         linear=(("x", "h_out"), ("h_res", "h_post")),
     )

@@ -40,6 +40,17 @@ POST_CASES = {
         ". tp,dp . .|. tp,dp . .|. tp,dp .|. tp,dp .", ". tp,dp . .",
         ". tp,dp . .|. tp,dp . .|. tp,dp .|. tp,dp .",
     ),
+    "D on tp": (
+        "BSN", (2, 2),
+        ". . . tp|. . . .|. . tp|. . .", ". . . tp",
+        ". . . tp|. . . . +tp|. . tp|. . . +tp",
+    ),
+    "B on dp, D on tp, h_out cut": (
+        "BSN", (2, 2),
+        "dp . . tp|dp . . .|dp . .|dp . .", "dp . . tp",
+        "dp . . tp|dp . . . +tp|dp . . +tp|dp . . +tp",
+    ),
+    "packed, T and D": ("TN", (2, 2), "dp . tp|dp . .|dp tp|dp .", "dp . tp", "dp . tp|dp . . +tp|dp tp|dp . +tp"),
     "nothing sharded": ("BSN", (2, 2), ". . . .|. . . .|. . .|. . .", ". . . .", ". . . .|. . . .|. . .|. . ."),
     "x cut": ("BSN", (2,), ". . . .|dp . . .|dp . .|dp . .", "dp . . .", ". . . . +dp|dp . . .|dp . .|dp . ."),
     "h_res and h_post cut": (
