@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import inspect
 import os
@@ -30,6 +31,10 @@ GRACE = 3.0
 
 class RankError(RuntimeError):
     """A rank has failed; the message holds its number and its traceback."""
+
+
+class FrameworkCrashError(RankError):
+    """A signal has ended a rank that had none of this project's compiled code loaded."""
 
 
 def run_processes(
@@ -127,6 +132,10 @@ def _wait(processes: list[subprocess.Popen[bytes]], folder: str, timeout: float,
 
 def _raise_first_failure(processes: list[subprocess.Popen[bytes]], folder: str) -> None:
     failures = [_file(folder, rank, "error") for rank in range(len(processes))]
+    for rank, process in enumerate(processes):
+        if process.returncode and process.returncode < 0 and not any(Path(folder).glob("*.native")):
+            outputs = _outputs(folder, processes)
+            raise FrameworkCrashError(f"rank {rank} of {len(processes)}: signal {-process.returncode}\n{outputs}")
     # The earliest is the cause; what peers of a failed rank report comes later.
     reported = sorted((path for path in failures if path.exists()), key=lambda path: path.stat().st_mtime_ns)
     if reported:
@@ -172,6 +181,8 @@ def run_rank(folder: str, rank: int, call: Callable[[Callable[[], tuple[Any, ...
             waits for the others, and returns the result.
     """
     end_with_parent()
+    faulthandler.enable()
+    sys.addaudithook(lambda event, args: _note_kernels(event, args, _file(folder, rank, "native")))
     try:
         result = pickle.dumps(call(lambda: _target(folder)))
     except BaseException:
@@ -182,6 +193,12 @@ def run_rank(folder: str, rank: int, call: Callable[[Callable[[], tuple[Any, ...
     sys.stdout.flush()
     time.sleep(FAREWELL)
     os._exit(0)  # the frameworks' threads do not always survive the interpreter's end
+
+
+def _note_kernels(event: str, args: tuple[Any, ...], note: Path) -> None:
+    """Leave a note when compiled kernels of this project are loaded."""
+    if event == "import" and args[1] and "/native/" in str(args[1]):
+        note.touch()
 
 
 def _target(folder: str) -> tuple[Any, ...]:

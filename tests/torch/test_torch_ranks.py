@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def exit_silently():
     os._exit(7)
 
 
+def crash_once(folder, loads_kernels):
+    if loads_kernels:
+        sys.audit("import", "kernels", "/somewhere/native/kernels.so", None, None, None)
+    seen = Path(folder, os.environ["RANK"])
+    if not seen.exists() and os.environ["RANK"] == "1":
+        seen.touch()
+        os.abort()
+    return "survived"
+
+
 def sleep_for_ever(folder):
     Path(folder, str(os.getpid())).touch()
     print("still here", flush=True)
@@ -48,6 +59,16 @@ def test_results_in_the_order_of_the_ranks():
     results = run_gloo_ranks(process_ids_and_settings, 2)
     assert [result[1:] for result in results] == [("torch", 0, 2, 1), ("torch", 1, 2, 1)]
     assert not any(is_running(result[0]) for result in results)
+
+
+def test_a_crash_of_the_framework_is_tried_again(tmp_path):
+    with pytest.warns(UserWarning, match=r"(?s)torch has crashed.*rank 1 of 2: signal 6.*Fatal Python error: Aborted"):
+        assert run_gloo_ranks(crash_once, 2, str(tmp_path), False) == ["survived", "survived"]
+
+
+def test_a_crash_with_kernels_of_ours_is_a_failure(tmp_path):
+    with pytest.raises(RankError, match="exit code -6"):
+        run_gloo_ranks(crash_once, 2, str(tmp_path), True)
 
 
 def test_a_failure_carries_the_rank_and_its_traceback(tmp_path):
