@@ -37,7 +37,9 @@ ORDERS = (
 )
 LINE = {"cp": 2}
 GRID = {"dp": 2, "cp": 2}
-MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, {"dp": 2, "cp": 2, "tp": 2})
+IDLE = {"dp": 2, "cp": 2, "tp": 2}
+"""A mesh whose last axis only replicates."""
+MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, IDLE)
 REDUCTIONS = ("sum", "max", "min")
 FREE_FLOAT, FREE_INT = 0.37, 3
 OTHER_FLOAT = 0.25
@@ -294,6 +296,20 @@ class Search:
         return tuple(map(tuple, found))
 
     # Deviations
+
+    def uneven(self, case: Case, base: Base) -> Case | None:
+        """The case with a token, or whatever it is, too many to be cut; None if it has no such dim."""
+        problem = case.problem
+        cut = {dim for name in case.placed for dim in self.names(name)}  # an absent tensor cannot be cut
+        dim = next((dim for dim in base if dim in problem.extents and dim in cut), None)
+        if dim is None:
+            return None
+        documents = dict(problem.documents)
+        if dim in documents:
+            first, *others = documents[dim]
+            documents[dim] = ((*first[:-1], first[-1] + 1), *others)
+        extents = {**problem.extents, dim: problem.extents[dim] + 1}
+        return replace(case, problem=replace(problem, extents=extents, documents=documents))
 
     def deviations(self, case: Case) -> Iterator[Case]:
         """Every case in which one tensor lies on one axis in another way."""

@@ -22,14 +22,14 @@ from .extents import Unsatisfiable
 from .judge import Difference, first_difference
 from .problem import GradientError, Oracle, Whole
 from .report import EXTENSION, REFUSED, RIGHT, WRONG, Cell, ExtensionRow, OperatorReport
-from .search import GRID, LINE, MESHES, Base, Search
+from .search import GRID, IDLE, LINE, MESHES, Base, Search
 from .sequence import in_dealt_order, sequence_of
 from .shrink import smaller
 from .subject import KernelError, Subject
 
 RANKED = (REFUSED, EXTENSION, RIGHT, WRONG)
 MOST_DRAWN = 12
-MORE_SEEDS = (101, 102, 103, 104)
+MOST_CONFIRMED = 4
 MOST_WRONG = 12
 """Wrong cases after which no more are looked for: what is wrong is wrong."""
 
@@ -45,6 +45,7 @@ class Budget:
         random: Placements drawn at random.
         partials: The most tensors that are Partial at once.
         meshes: How many of the meshes are gone through.
+        idle: Cases on a mesh with an axis that only replicates.
     """
 
     runs: int = 36
@@ -53,10 +54,11 @@ class Budget:
     random: int = 20
     partials: int = 1
     meshes: int = 2
+    idle: int = 2
 
 
 DEFAULT = Budget()
-THOROUGH = Budget(runs=400, refusals=200, deviations=12, random=400, partials=2, meshes=4)
+THOROUGH = Budget(runs=240, refusals=200, deviations=10, random=400, partials=2, meshes=4, idle=20)
 
 
 @dataclass
@@ -163,9 +165,22 @@ class Verifier:
             runs += 1
             words.setdefault(id(make), set()).add(self._judge(search, case).word)
             tick()
+        for mesh, base in self._on_idle_axes(search, accepted):
+            case = self._drawn(search, mesh, base)
+            if case is not None and len(self.tally.wrong) < self.most_wrong:
+                self._judge(search, case)
+                tick()
         for make in queue:
             if words.get(id(make)) == {REFUSED} and len(self.tally.wrong) < self.most_wrong:
                 self._try_again(search, make)
+
+    def _on_idle_axes(
+        self, search: Search, accepted: list[tuple[Mapping[str, int], Base]]
+    ) -> Iterator[tuple[Mapping[str, int], Base]]:
+        """Some of the bases on two axes, with a third axis that only replicates."""
+        bases = [base for mesh, base in accepted if mesh is GRID and base]
+        for at in search.rng.permutation(len(bases))[: self.budget.idle]:
+            yield IDLE, bases[at]
 
     def _try_again(self, search: Search, make: Callable[[], Case | None]) -> None:
         """More cases of a placement that the rule takes, while all are refused: then there is none, and it is wrong."""
@@ -191,16 +206,29 @@ class Verifier:
                     continue  # extents that are fixed cannot be cut
                 if any(not placed.is_whole for placed in case.placed.values()) is not bool(base):
                     continue  # only absent tensors have these dims
-                claim, outline = self._claim(case)
+                claim = self._claim(case)
                 words = base_words(base)
                 if not claim.refusal:
                     yield mesh, base
+                    self._refuses_uneven(search, case, base)
                     continue
                 self.tally.refused += 1
                 self.tally.mark(search.form, words, mesh, REFUSED, claim.refusal)
                 if len(mesh) == 1 and looked < self.budget.refusals:
                     looked += 1
-                    self._look_at_refused(case, words, mesh, outline)
+                    self._look_at_refused(search, case, base, words)
+
+    def _refuses_uneven(self, search: Search, case: Case, base: Base) -> None:
+        """Extents that cannot be cut evenly are refused, whatever the rule says of the base."""
+        other = search.uneven(case, base)
+        if other is None:
+            return
+        claim = self._claim(other)
+        if claim.refusal:
+            self.tally.refused += 1
+            self.tally.cover("uneven extents", "refused")
+        else:
+            self.tally.wrong.append((other, failed("a dim that cannot be cut evenly is taken")))
 
     def _turns(
         self, search: Search, accepted: list[tuple[Mapping[str, int], Base]]
@@ -259,7 +287,7 @@ class Verifier:
                     name: one if name == kept else Placed(((),) * len(one.dims)) for name, one in case.placed.items()
                 }
                 other = replace(case, placed=placed)
-                if self._has_all_documents(other) and not self._claim(other)[0].refusal:
+                if self._has_all_documents(other) and not self._claim(other).refusal:
                     found.append(other)
         return [found[at] for at in search.rng.permutation(len(found))]
 
@@ -281,7 +309,7 @@ class Verifier:
         for case in candidates:
             if not self._has_all_documents(case):
                 continue
-            claim, outline = self._claim(case)
+            claim = self._claim(case)
             if not claim.refusal:
                 found.append(case)
                 continue
@@ -291,7 +319,7 @@ class Verifier:
                 self.tally.mark(search.form, words, case.mesh, REFUSED, claim.refusal)
                 if looked < self.budget.refusals:
                     looked += 1
-                    self._look_at_refused(case, words, case.mesh, outline)
+                    self._look_at_refused(search, case, {}, words)
         return [found[at] for at in search.rng.permutation(len(found))]
 
     def _has_all_documents(self, case: Case) -> bool:
@@ -305,26 +333,25 @@ class Verifier:
         """The outputs that a call returns."""
         return tuple(item.name for item in self.oracle.returned(whole.others))
 
-    def _claim(self, case: Case) -> tuple[Claim, Whole]:
+    def _claim(self, case: Case) -> Claim:
         outline = self.oracle.outline(case.problem)
-        return self.executor.claim(case, outline, self.names(outline)), outline
+        return self.executor.claim(case, outline, self.names(outline))
 
-    def _look_at_refused(self, case: Case, words: str, mesh: Mapping[str, int], outline: Whole) -> None:
+    def _look_at_refused(self, search: Search, case: Case, base: Base, words: str) -> None:
+        """Whether a refused placement would be right: with other values and documents, too, which may agree by chance."""
+        self.tally.run_refusals += 1
+        found = self._extension(case)
+        others = (replace(search.again(case, base), placed=case.placed) for _ in range(MOST_CONFIRMED))
+        if found is not None and all(self._extension(other) for other in others):
+            self.tally.extensions.append(found)
+            self.tally.mark(search.form, words, case.mesh, EXTENSION)
+
+    def _extension(self, case: Case) -> Extension | None:
         try:
             whole = self.oracle.whole(case.problem)
         except (KernelError, GradientError, *REFUSALS):
-            return
-        self.tally.run_refusals += 1
-        found = extension(self.subject, case, whole, self.names(outline))
-        if found is not None and all(self._extends(case, seed) for seed in MORE_SEEDS):
-            self.tally.extensions.append(found)
-            self.tally.mark(case.problem.form, words, mesh, EXTENSION)
-
-    def _extends(self, case: Case, seed: int) -> bool:
-        """Whether it is right with other values, too: few integers may agree by chance."""
-        case = replace(case, problem=replace(case.problem, seed=seed))
-        whole = self.oracle.whole(case.problem)
-        return extension(self.subject, case, whole, self.names(whole)) is not None
+            return None  # it is wrong on one device, which is told of the cases that are run
+        return extension(self.subject, case, whole, self.names(whole))
 
     def _judge(self, search: Search, case: Case) -> Verdict:
         verdict = self.verdict(case)
