@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..spec.model import Spec
-from .cases import NATURAL, Case, Placed
+from .cases import NATURAL, Axes, Case, Placed
 from .extensions import Extension
 from .judge import Difference
 from .problem import ends_of
@@ -29,6 +30,16 @@ def placement_words(spec: Spec, case: Case) -> str:
         if placed != expected:
             words.append(f"{name}: {placed.shown(names)}")
     return "; ".join(words) or "replicated"
+
+
+def base_words(base: Mapping[str, Axes]) -> str:
+    """Every dim with its axes."""
+    return " ".join(f"{dim}={','.join(axes)}" for dim, axes in base.items()) or "replicated"
+
+
+def partial_words(case: Case) -> str:
+    """The tensors that are Partial."""
+    return "Partial(sum): " + ", ".join(name for name, placed in case.placed.items() if placed.partial)
 
 
 def wrong_claim(spec: Spec, case: Case, difference: Difference) -> WrongClaim:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..spec.model import FLOATING, LengthsArgument, Output, Spec, TensorArgument
+from ..spec.model import FLOATING, LengthsArgument, Output, Precomputed, Spec, TensorArgument
 from .cases import Problem
-from .evaluate import evaluate
+from .positions import drawn_positions
 from .subject import KernelError, Subject, SubjectError, as_kernel
-from .tensor_dims import dim_names, shape_of
+from .tensor_dims import shape_of
 
 SCALE = 0.3
 SLACK = 2e-5
@@ -162,14 +162,16 @@ class Oracle:
         dtype = self._dtype(item)
         if dtype not in FLOATING:
             if item.positions:
-                return drawn_positions(self.subject, problem, item, shape, others).astype(dtype)
+                return drawn_positions(
+                    self.subject.spec, problem, item, shape, others, generator(problem, item.name)
+                ).astype(dtype)
             ratio = self.subject.spec.context_parallel.ratio if self.subject.spec.context_parallel else None
             if ratio is not None and ratio.residual == item.name:
                 # Packed documents have one each; at fixed length all rows have the same.
                 one = () if not problem.documents else shape
-                rests = generator(problem, item.name).integers(0, others[ratio.by], one)
+                rests = rng.integers(0, others[ratio.by], one)
                 return np.broadcast_to(rests, shape).astype(dtype)
-            return generator(problem, item.name).integers(0, 4, shape).astype(dtype)
+            return rng.integers(0, 4, shape).astype(dtype)
         return drawn(problem, item.name, shape, np.float64)
 
     def _drawn_dtype(self, item: TensorArgument) -> str:
@@ -209,7 +211,14 @@ class Oracle:
                 raise GradientError(
                     f"the backward is wrong on one device: along a random direction the derivative of the loss by "
                     f"{name} is {derivative:.6g}, but finite differences of the reference give {difference:.6g}"
+                    + self._hint()
                 )
+
+    def _hint(self) -> str:
+        backward = self.subject.spec.backward
+        if isinstance(backward, Precomputed) and not backward.cotangent:
+            return ". 'cotangent: ignored' drops whatever the loss is multiplied by: name the output instead"
+        return ""
 
 
 def generator(problem: Problem, name: str) -> np.random.Generator:
@@ -259,44 +268,6 @@ def ends_of(item: LengthsArgument, documents: Sequence[int]) -> list[int]:
     """Cumulative ends in the argument's form."""
     ends: list[int] = np.cumsum(documents, dtype=int).tolist()
     return [0, *ends] if item.leading_zero else ends
-
-
-def drawn_positions(
-    subject: Subject, problem: Problem, item: TensorArgument, shape: tuple[int, ...], others: Mapping[str, Any]
-) -> Any:
-    """Document-relative positions, each inside its row's window: distinct, in random order, -1 behind them."""
-    context = subject.spec.context_parallel
-    assert context is not None
-    names = dim_names(subject.spec, item.name, problem.form)
-    row_dim = next(at for at, name in enumerate(names) if name in context.query)
-    seen = visible_counts(subject, problem, shape[row_dim], others)
-    rng = generator(problem, item.name)
-    rows = np.moveaxis(np.full(shape, -1), row_dim, 0)
-    for row, count in enumerate(seen):
-        for place in np.ndindex(rows.shape[1:-1]):
-            kept = rng.permutation(count)[: rows.shape[-1]]
-            rows[row][place][: len(kept)] = kept
-    return np.moveaxis(rows, 0, row_dim)
-
-
-def visible_counts(subject: Subject, problem: Problem, rows: int, others: Mapping[str, Any]) -> list[int]:
-    """For each row the number of keys that it sees, counted document by document."""
-    context = subject.spec.context_parallel
-    assert context is not None
-    mask = evaluate(context.mask, {**others, "causal": "causal", "full": "full"})
-    key_dim = next(dim for dim in context.key if dim in subject.spec.bound(problem.form))
-    groups = problem.documents.get(key_dim)
-    if groups is None:
-        pairs = [(rows, problem.extents[key_dim])]
-    else:
-        query_dim = next(dim for dim in context.query if dim in problem.documents)
-        queries = [tokens for group in problem.documents[query_dim] for tokens in group]
-        pairs = list(zip(queries, [tokens for group in groups for tokens in group], strict=True))
-    return [
-        keys if mask == "full" else max(0, min(keys, keys - queries + row + 1))
-        for queries, keys in pairs
-        for row in range(queries)
-    ]
 
 
 def local_gradients(

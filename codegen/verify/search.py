@@ -10,19 +10,21 @@ its variations, goes through all its values in turn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..spec.model import Attribute, Spec
+from ..spec.model import Spec
 from .cases import NATURAL, Axes, Case, Order, Placed, Problem
+from .documents import key_documents, query_documents
 from .extents import Extents, Unsatisfiable
 from .sequence import own_values
 from .tensor_dims import dim_names, rest_dims
+from .variations import Cycle, Variation, variations
 
 T = TypeVar("T")
 
@@ -41,43 +43,8 @@ IDLE = {"dp": 2, "cp": 2, "tp": 2}
 """A mesh whose last axis only replicates."""
 MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, IDLE)
 REDUCTIONS = ("sum", "max", "min")
-FREE_FLOAT, FREE_INT = 0.37, 3
-OTHER_FLOAT = 0.25
-LARGE = 1000
-"""Attributes beyond are limits, of which there is no other."""
 Base = Mapping[str, Axes]
 """Dim -> the mesh axes on which it lies, outermost first."""
-
-
-class Cycle(Generic[T]):
-    """Values in turn, in an order that is drawn anew each time around."""
-
-    def __init__(self, values: Sequence[T], rng: np.random.Generator) -> None:
-        self.values = values
-        self._rng = rng
-        self._queue: list[int] = []
-
-    def next(self) -> T:
-        if not self._queue:
-            self._queue = self._rng.permutation(len(self.values)).tolist()
-        return self.values[self._queue.pop(0)]
-
-
-@dataclass(frozen=True)
-class Variation:
-    """What of a call is varied besides the placement."""
-
-    attributes: Mapping[str, Any]
-    given: tuple[str, ...]
-
-
-def another(default: Any) -> list[Any]:
-    """A second value for an attribute with a default, so that a forgotten one is seen."""
-    if isinstance(default, int):
-        return [default + 1] if default < LARGE else []
-    if isinstance(default, float):
-        return [default + OTHER_FLOAT] if abs(default) < LARGE else []
-    return []
 
 
 class Search:
@@ -94,7 +61,7 @@ class Search:
         self.key = next((dim for dim in context.key if dim in bound), "") if context else ""
         self.packed = [item.of for item in spec.lengths if item.of in bound]
         self._solved: dict[tuple[Any, ...], dict[str, int] | Unsatisfiable] = {}
-        self.variations = Cycle(self._variations, self.rng)
+        self.variations = Cycle(variations(spec, form, self.tensors, self._allows), self.rng)
         self.orders = Cycle(ORDERS, self.rng)
         self._number = itertools.count()
 
@@ -114,52 +81,9 @@ class Search:
     def names(self, tensor: str) -> tuple[str, ...]:
         return dim_names(self.spec, tensor, self.form)
 
-    @cached_property
-    def _variations(self) -> list[Variation]:
-        """Every word of every attribute, and optional tensors given alone, together and not at all."""
-        optional = [name for name in self.tensors if not self.spec.by_name[name].required]
-        sets = [(), tuple(optional), *((name,) for name in optional), *itertools.combinations(optional, 2)]
-        values = {item.name: self._values(item) for item in self.spec.attributes}
-        plain = {name: choices[0] for name, choices in values.items()}
-        changed = [{**plain, name: choice} for name, choices in values.items() for choice in choices[1:]]
-        found = [
-            Variation(attributes, given)
-            for given in dict.fromkeys(sets)
-            for attributes in [plain, *changed]
-            if self._allowed(attributes, given)
-        ]
-        if not found:
-            raise Unsatisfiable(f"{self.form}: no attributes and optional tensors satisfy the requirements")
-        return found
-
-    def _values(self, item: Attribute) -> list[Any]:
-        """What an attribute may be; the first one is the usual one."""
-        if item.name == self.spec.format.selector and self.spec.format.kind == "attribute":
-            return [self.form]
-        if item.axis:
-            return [item.default]  # the dims of `...` are named as the default has them
-        if item.choices:
-            return sorted(item.choices, key=lambda choice: choice != item.default)
-        if item.type == "bool":
-            return [item.default if item.default is not None else True, not item.default]
-        context = self.spec.context_parallel
-        if context and context.ratio and context.ratio.by == item.name:
-            return [item.default or 1, 2, 3]
-        if item.default is not None:
-            return [item.default, *another(item.default)]
-        if item.optional:
-            return [None, *([FREE_FLOAT] if item.type == "float" else [FREE_INT] if item.type == "int" else [])]
-        free: dict[str, list[Any]] = {
-            "float": [FREE_FLOAT],
-            "int": [FREE_INT, 1],
-            "ints": [(1, 2)],
-            "dtype": ["float32"],
-        }
-        return free.get(item.type, [""])
-
-    def _allowed(self, attributes: Mapping[str, Any], given: tuple[str, ...]) -> bool:
+    def _allows(self, variation: Variation) -> bool:
         try:
-            self._extents(Variation(attributes, given), {}, {}, {})
+            self._extents(variation, {}, {}, {})
         except Unsatisfiable:
             return False
         return True
@@ -264,36 +188,20 @@ class Search:
         return Placed(tuple(base.get(dim, ()) if names.index(dim) == at else () for at, dim in enumerate(names)))
 
     def _documents(self, mesh: Mapping[str, int], base: Base, order: Order) -> dict[str, tuple[tuple[int, ...], ...]]:
-        """Documents of every group: ragged, empty, across boundaries, with more queries than keys."""
+        """Documents of every group, for each packed dim."""
         if not self.packed:
             return {}
         groups_on = base.get(self.key, ()) if self.query else base.get(self.packed[0], ())
         groups = prod(mesh[axis] for axis in groups_on)
         over = prod(mesh[axis] for axis in base.get(self.packed[0], ())) // groups
         chunks = max(1, over) * order.chunks
-        step = chunks if order.per_document else 1
-        rows = chunks * int(self.rng.integers(1 if chunks > 3 else 2, 4))
-        first = [self._cut(rows, step) for _ in range(groups)]
+        first = query_documents(self.rng, groups, chunks, chunks if order.per_document else 1)
         found = {self.packed[0]: tuple(first)}
         for dim in self.packed[1:]:
             dealt = dim == self.key and order.keys == "dealt"
-            key_step = chunks if dealt and order.per_document else 1
-            found[dim] = self._near(first, key_step, chunks if dealt else 1)
+            step = chunks if dealt and order.per_document else 1
+            found[dim] = key_documents(self.rng, first, step, chunks if dealt else 1)
         return found
-
-    def _cut(self, total: int, step: int) -> tuple[int, ...]:
-        count = int(self.rng.integers(1, 5))
-        inner = np.sort(self.rng.integers(0, total // step + 1, count - 1)) * step
-        return tuple(np.diff([0, *inner, total]).tolist())
-
-    def _near(self, groups: Sequence[tuple[int, ...]], step: int, divisor: int) -> tuple[tuple[int, ...], ...]:
-        """Key documents a little longer or shorter than those of the queries, as many keys in each group."""
-        found = [[max(0, rows + step * int(self.rng.integers(-1, 4))) for rows in group] for group in groups]
-        total = max(map(sum, found)) or step
-        total += -total % max(divisor, step)
-        for group in found:
-            group[int(self.rng.integers(len(group)))] += total - sum(group)
-        return tuple(map(tuple, found))
 
     # Deviations
 

@@ -1,0 +1,34 @@
+# Copyright 2026 The hpgen authors
+# SPDX-License-Identifier: Apache-2.0
+"""How much is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much is tried in each format.
+
+    Attributes:
+        runs: Cases that are run.
+        refusals: Refused placements that are run to see whether they would be right.
+        deviations: Bases whose deviations are asked about.
+        random: Placements drawn at random.
+        partials: The most tensors that are Partial at once.
+        meshes: How many of the meshes are gone through.
+        idle: Cases on a mesh with an axis that only replicates.
+    """
+
+    runs: int = 36
+    refusals: int = 24
+    deviations: int = 3
+    random: int = 20
+    partials: int = 1
+    meshes: int = 2
+    idle: int = 2
+
+
+DEFAULT = Budget()
+THOROUGH = Budget(runs=240, refusals=200, deviations=10, random=400, partials=2, meshes=4, idle=20)
