@@ -160,9 +160,7 @@ def ops(
     tell(len(library.selected), output, comparison)
 
 
-main.add_command(
-    DeferredCommand("verify", "verify.command:verify", "Prove the layout rules of SPECS against their references.")
-)
+main.add_command(DeferredCommand("verify", "verify.command:verify", "Run SPECS on virtual ranks against references."))
 
 
 @main.command()

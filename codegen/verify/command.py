@@ -36,9 +36,9 @@ LIMIT, THOROUGH_LIMIT = 600.0, 6000.0
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File for json or html.")
 @click.option("--case", "case", metavar="TEXT|@FILE", help="Run one case of a report again; SPECS is its spec.")
-@click.option("--rule", default="", metavar="MODULE:CLASS", help="A rule written by hand, in place of the generated one.")
+@click.option("--rule", default="", metavar="MODULE:CLASS", help="A rule by hand, in place of the generated one.")
 @click.option("--reference", default="", metavar="MODULE:FUNCTION", help="In place of the spec's reference.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Operators at once; as many as there are processors without.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Operators at once; one for each processor without.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0, min_open=True),
@@ -64,10 +64,10 @@ def verify(
     timeout: float | None,
     use_cache: bool,
 ) -> None:
-    """Prove the layout rules of SPECS: a folder (all of its specs) or single files.
+    """Verify the layout rules of SPECS: a folder (all of its specs) or single files.
 
-    Small calls are made on meshes of virtual ranks. Whatever the rule takes has to give what the reference gives on whole
-    tensors, outputs and gradients, on every rank.
+    Small calls are made on meshes of virtual ranks. Whatever the rule takes has to give what the reference gives on
+    whole tensors, outputs and gradients, on every rank.
 
     Exit codes: 0 every operator is right, 1 one is wrong or cannot be verified, 2 usage or environment.
     """

@@ -16,8 +16,9 @@ from .report import EXTENSION, REFUSED, RIGHT, WRONG, Cell, OperatorReport, Repo
 from .task import Task
 from .text_report import claim_title, command, facts, script, size, summary
 
-MARKS = {WRONG: "✗", EXTENSION: "+", RIGHT: "✓", REFUSED: "–"}
+MARKS = {WRONG: "✗", EXTENSION: "+", RIGHT: "✓", REFUSED: "·"}
 """The verdicts, worst first, each with the sign that it has besides its colour."""
+NOWHERE = "-"
 BASE = re.compile(r"\S+=\S+(?: \S+=\S+)*")
 
 
@@ -118,15 +119,15 @@ def matrix(form: str, mesh: str, cells: Sequence[Cell]) -> Matrix:
 
 def label_order(label: str) -> tuple[int, str]:
     """Nothing first, one dim before several."""
-    return (0 if label == "–" else len(label.split()), label)
+    return (0 if label == NOWHERE else len(label.split()), label)
 
 
 def on_axis(cell: Cell, axis: str) -> str:
     """The dims that an axis shards in a cell."""
     if cell.placement == "replicated":
-        return "–"
+        return NOWHERE
     parts = [part.rpartition("=") for part in cell.placement.split(" ")]
-    return " ".join(dim for dim, _, axes in parts if axis in axes.split(",")) or "–"
+    return " ".join(dim for dim, _, axes in parts if axis in axes.split(",")) or NOWHERE
 
 
 def mark(cells: Sequence[Cell]) -> Mark | None:

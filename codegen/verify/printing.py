@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..report import escaped
 from .report import OperatorReport, Report, WrongClaim
 from .task import Task
-from .text_report import claim_title, extension_words, text_lines
+from .text_report import claim_title, lies, text_lines
 
 MOST_PRINTED = 400
 """Characters of an annotation's text."""
@@ -22,7 +22,7 @@ def printed(report: Report, tasks: Sequence[Task], form: str) -> list[str]:
         return [json.dumps(report.as_json(), indent=2)]
     if form == "github":
         pairs = zip(report.operators, tasks, strict=True)
-        return [line for operator, task in pairs for line in annotations(operator, task)]
+        return [line for operator, task in pairs for line in workflow_commands(operator, task)]
     if form == "html":
         from .html_report import page
 
@@ -30,21 +30,22 @@ def printed(report: Report, tasks: Sequence[Task], form: str) -> list[str]:
     return text_lines(report, tasks)
 
 
-def annotations(operator: OperatorReport, task: Task) -> list[str]:
+def workflow_commands(operator: OperatorReport, task: Task) -> list[str]:
     """Workflow commands: errors and possible extensions beside `sharding` in the spec."""
     if operator.error:
         return [annotation("error", task, "reference", operator.error)]
     lines = [annotation("error", task, "sharding", claim_words(claim)) for claim in operator.claims]
     if not operator.passed and not lines:
-        lines = [annotation("error", task, "sharding", "no case was right: nothing has been proven")]
+        lines = [annotation("error", task, "sharding", "no case was right: nothing has been shown")]
     return lines + [
-        annotation("notice", task, "sharding", f"could be added: {extension_words(row)}") for row in operator.extensions
+        annotation("notice", task, "sharding", f"format {row.form}: {row.add} could be added ({lies(row.placements)})")
+        for row in operator.extensions
     ]
 
 
 def claim_words(claim: WrongClaim) -> str:
-    placements = "; ".join(f"{name}: {words}" for name, words in claim.placements.items() if words != "replicated")
-    return f"{claim_title(claim)} ({placements or 'all replicated'})"
+    sharded = {name: words for name, words in claim.placements.items() if words != "replicated"}
+    return f"{claim_title(claim)} ({lies(sharded) or 'all replicated'})"
 
 
 def annotation(kind: str, task: Task, key: str, text: str) -> str:

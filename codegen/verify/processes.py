@@ -35,7 +35,7 @@ def outcomes(tasks: Sequence[Task], jobs: int, limit: float) -> Iterator[tuple[i
         limit: Seconds that each may take.
     """
     # Forked: NumPy and the runtime are imported once for all.
-    context = get_context("fork" if "fork" in get_all_start_methods() else "spawn")
+    context: Any = get_context("fork" if "fork" in get_all_start_methods() else "spawn")
     waiting = deque(enumerate(tasks))
     running: dict[connection.Connection, Running] = {}
     try:
@@ -44,12 +44,13 @@ def outcomes(tasks: Sequence[Task], jobs: int, limit: float) -> Iterator[tuple[i
                 number, task = waiting.popleft()
                 reader, writer = context.Pipe(duplex=False)
                 with writer:
-                    process = context.Process(target=work, args=(task, writer), daemon=True)
+                    process = context.Process(target=work, args=(task, writer))
                     process.start()
                 running[reader] = Running(number, process, time.monotonic() + limit)
             first = min(one.deadline for one in running.values())
-            for reader in connection.wait(list(running), max(0.0, first - time.monotonic())):
-                assert isinstance(reader, connection.Connection)
+            for ready in connection.wait(list(running), max(0.0, first - time.monotonic())):
+                assert isinstance(ready, connection.Connection)
+                reader = ready
                 outcome = received(reader, running[reader])
                 yield running[reader].number, outcome
                 if outcome is not None:

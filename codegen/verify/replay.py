@@ -25,10 +25,11 @@ from .extents import Extents
 from .judge import ROUNDINGS, Difference, compared
 from .placing import REDUCTIONS, held, part, reduced
 from .problem import Oracle, Whole
+from .report import REFUSED
 from .sequence import in_dealt_order, keywords_on, own_values
 from .subject import Subject, load_subject
 from .tensor_dims import dim_names
-from .verifier import REFUSED, Verdict, Verifier, shown_mesh
+from .verifier import Verdict, Verifier, shown_mesh
 
 
 class CaseError(ValueError):
@@ -244,9 +245,9 @@ def check_case(spec: Spec, case: Case) -> None:
 def check_words(what: str, words: Any, known: Any) -> None:
     for word in words:
         if word not in known:
-            raise CaseError(f"the operator has no {what} {word!r}; known: {', '.join(known)}")
+            raise CaseError(f"the operator has no {what} {word!r}; known: {', '.join(known) or 'none'}")
 
 
 def check_same(what: str, given: Any, expected: Any) -> None:
     if set(given) != set(expected):
-        raise CaseError(f"{what} should be {', '.join(sorted(expected))}, but are {', '.join(sorted(given))}")
+        raise CaseError(f"{what} should be {', '.join(sorted(expected))}, but are {', '.join(sorted(given)) or 'none'}")

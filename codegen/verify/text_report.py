@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ def text_lines(report: Report, tasks: Sequence[Task]) -> list[str]:
         lines += [line for block in findings(operator, task) for line in ("", *block)]
     extensions = [line for operator in report.operators for line in extension_lines(operator)]
     if extensions:
-        lines += ["", "Refused though it would be right; could be added to `sharding`:", *extensions]
+        lines += ["", "Refused, though it would be right; this could be added to `sharding`:", *extensions]
     covered = [line for operator in report.operators for line in coverage_lines(operator)]
     if covered:
         lines += ["", "Covered:", *covered]
@@ -72,7 +73,7 @@ def findings(operator: OperatorReport, task: Task) -> Iterator[list[str]]:
     for claim in operator.claims:
         yield claim_lines(operator, claim, task)
     if not operator.passed and not operator.claims:
-        text = "No case was right: the rule takes none of the placements that were tried, so nothing has been proven."
+        text = "No case was right: the rule takes none of the placements that were tried, so nothing has been shown."
         yield [f"{operator.op} could not be verified", *wrapped(text)]
 
 
@@ -82,10 +83,13 @@ def claim_lines(operator: OperatorReport, claim: WrongClaim, task: Task) -> list
     return [
         click.style(f"{operator.op}: {claim_title(claim)}", bold=True) + more,
         *(f"  {name:<11} {value}" for name, value in facts(claim) if value),
-        "  again:",
-        f"    {command(claim, task)}",
+        "  to run it again:",
+        "",
+        command(claim, task),
+        "",
         "  as a script:",
-        *(f"    {line}" if line else "" for line in script(claim, task).splitlines()),
+        "",
+        *script(claim, task).splitlines(),
     ]
 
 
@@ -127,8 +131,9 @@ def command(claim: WrongClaim, task: Task) -> str:
 
 def script(claim: WrongClaim, task: Task) -> str:
     """A script that shows what a claim says, runnable as it is."""
-    arguments = [repr(task.shown), "CASE"]
-    arguments += [f"{name}={value!r}" for name, value in (("rule", task.rule), ("reference", task.reference)) if value]
+    arguments = [json.dumps(task.shown), "CASE"]
+    named_ones = (("rule", task.rule), ("reference", task.reference))
+    arguments += [f"{name}={json.dumps(value)}" for name, value in named_ones if value]
     lines = [
         "import os",
         "",
@@ -143,28 +148,40 @@ def script(claim: WrongClaim, task: Task) -> str:
     if claim.rank < 0:
         return "\n".join([*lines, "print(call.difference())  # what goes wrong before there is anything to compare"])
     side = "outputs" if claim.what == "output" else "gradients"
-    where = f"{claim.what!r}, {claim.name!r}, rank={claim.rank}"
+    where = f'"{claim.what}", "{claim.name}", rank={claim.rank}'
     lines += [
-        f"print('whole', call.whole.{side}[{claim.name!r}], sep='\\n')  # on one device",
-        f"print('rank {claim.rank} passes', call.arguments({claim.rank}), sep='\\n')",
-        f"print('the rule says', call.claim.{side}[{claim.name!r}])",
+        f'print("one device gives", call.whole.{side}["{claim.name}"], sep="\\n")',
+        f'print("rank {claim.rank} passes", call.arguments({claim.rank}), sep="\\n")',
+        f'print("the rule says", call.claim.{side}["{claim.name}"])',
         "seen = call.run()  # the operator on DTensors, on every rank",
-        f"print('expected', call.expected({where}), sep='\\n')",
-        f"print('got', call.got(seen, {where}), sep='\\n')",
+        f'print("expected", call.expected({where}), sep="\\n")',
+        f'print("got", call.got(seen, {where}), sep="\\n")',
     ]
     return "\n".join(lines)
 
 
 def extension_lines(operator: OperatorReport) -> list[str]:
-    return [f"  {operator.op}: {extension_words(found)}" for found in operator.extensions]
+    """What could be added; what holds in several formats alike is said once."""
+    forms: dict[str, tuple[ExtensionRow, list[str]]] = {}
+    for found in operator.extensions:
+        alike = repr((found.add, found.placements, found.outputs, found.gradients))
+        forms.setdefault(alike, (found, []))[1].append(found.form)
+    lines = []
+    for found, names in forms.values():
+        lines.append(f"  {operator.op}, format {', '.join(names)}: {found.add}")
+        sides = (("given", found.placements), ("outputs", found.outputs), ("gradients", found.gradients))
+        for side, words in sides:
+            if words:
+                lines += labelled(side, lies(words))
+    return lines
 
 
-def extension_words(found: ExtensionRow) -> str:
-    """What to add, and what comes out of it."""
-    come_out = {**found.outputs, **{f"gradient of {name}": words for name, words in found.gradients.items()}}
-    given = "; ".join(f"{name}: {words}" for name, words in found.placements.items())
-    out = "; ".join(f"{name}: {words}" for name, words in come_out.items())
-    return f"format {found.form}: {found.add}   ({given} -> {out})"
+def lies(placements: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {words}" for name, words in placements.items())
+
+
+def labelled(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=f"    {label:<11}", subsequent_indent=" " * 15)
 
 
 def coverage_lines(operator: OperatorReport) -> list[str]:
