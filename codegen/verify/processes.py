@@ -44,7 +44,7 @@ def outcomes(tasks: Sequence[Task], jobs: int, limit: float) -> Iterator[tuple[i
                 number, task = waiting.popleft()
                 reader, writer = context.Pipe(duplex=False)
                 with writer:
-                    process = context.Process(target=work, args=(task, writer))
+                    process = context.Process(target=work, args=(task, writer, [*running, reader]))
                     process.start()
                 running[reader] = Running(number, process, time.monotonic() + limit)
             first = min(one.deadline for one in running.values())
@@ -96,9 +96,11 @@ def died(code: int) -> Outcome:
     return Outcome("failed", f"its process ended with exit code {code}: the reference or the rule did it.")
 
 
-def work(task: Task, writer: connection.Connection) -> None:
-    """The body of a process."""
+def work(task: Task, writer: connection.Connection, readers: Sequence[connection.Connection]) -> None:
+    """The body of a process. It ends when nobody is left who wants the answer."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for reader in readers:  # else nobody would notice that the parent is gone
+        reader.close()
     with suppress(OSError):
         os.dup2(2, 1)  # what a reference prints is no part of the report
 

@@ -5,13 +5,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from hpgen.library import load_library
+from hpgen.verify import processes
+from hpgen.verify.task import Task
 
 from .small_specs import ROOT, WINDOW, small_spec, verify, write_small
 
@@ -218,3 +226,66 @@ def test_help_imports_nothing_of_it() -> None:
     options = verify("--help", cwd=ROOT).stdout
     assert "--thorough" in options
     assert "--case TEXT|@FILE" in options
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+
+def window(x):
+    Path("running").write_text(str(os.getpid()))
+    time.sleep(0.05)
+    return x.sum(-1)
+"""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A run whose reference takes its time, and the process that verifies."""
+    write_small(tmp_path, {"npu_slow": small_spec("npu_slow", reference="slow:window")}, {"slow": SLOW})
+    command = [sys.executable, "-m", "hpgen", "verify", "specs/", "--no-cache"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+        deadline = time.monotonic() + 100
+        told = tmp_path / "running"
+        while not (told.is_file() and told.read_text()):
+            assert run.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield run, int(told.read_text())
+        run.kill()
+
+
+def test_a_key_that_interrupts_ends_everything(running: tuple[subprocess.Popen[str], int]) -> None:
+    run, worker = running
+    os.killpg(run.pid, signal.SIGINT)
+    _, told = run.communicate(timeout=100)
+    assert (run.returncode, told) == (130, "interrupted\n")
+    assert_ends(worker)
+
+
+def test_a_run_that_is_killed_leaves_no_process(running: tuple[subprocess.Popen[str], int]) -> None:
+    run, worker = running
+    run.kill()
+    assert_ends(worker)
+
+
+def assert_ends(process: int) -> None:
+    """A process ends, or is a dead one for which nobody has waited."""
+    state = Path(f"/proc/{process}/stat")
+    deadline = time.monotonic() + 100
+    while state.is_file() and ") Z " not in state.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_processes_that_are_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on systems that cannot."""
+    write_small(tmp_path, {"npu_window": small_spec("npu_window")}, {"window": WINDOW})
+    library = load_library([tmp_path / "specs"])
+    monkeypatch.setattr(processes, "get_all_start_methods", lambda: ["spawn"])
+    found = list(processes.outcomes([Task(library.specs[0], library.folder)], 1, 100.0))
+    assert [outcome for _, outcome in found[:-1]] == [None] * (len(found) - 1)
+    number, last = found[-1]
+    assert (number, last.kind if last else "") == (0, "done")
+    assert last is not None
+    assert last.value["passed"]

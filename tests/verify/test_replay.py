@@ -19,7 +19,7 @@ from .small_specs import EXAMPLE, ROOT, WINDOW, small_spec, write_small
 POST: dict[str, Any] = {
     "problem": {
         "form": "BSND",
-        "extents": {"B": 4, "S": 6, "N": 3, "D": 5},
+        "extents": {"B": 4, "S": 6, "N": 2, "D": 5},
         "attributes": {},
         "given": [],
         "documents": {},
