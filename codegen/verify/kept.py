@@ -24,6 +24,7 @@ class KeptReports:
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self._shared = runtime_digest() if cache.folder else ""
+        self._references: dict[Path, str] = {}
 
     def confirm(self) -> None:
         """Once all code is loaded: keep nothing if what was loaded may not be what the keys are of."""
@@ -35,9 +36,11 @@ class KeptReports:
         """The key of a task's report; empty if it is not to be kept."""
         if not self.cache.folder or task.rule or task.reference or task.case:
             return ""
-        references = digest(task.folder / "reference")
+        if task.folder not in self._references:  # the operators of a library share it
+            self._references[task.folder] = digest(task.folder / "reference")
         options = f"{task.thorough} {task.seed}"
-        return self.cache.key("verify", task.spec.op, task.spec.source.text, references, self._shared, options)
+        parts = (task.spec.op, task.spec.source.text, self._references[task.folder], self._shared, options)
+        return self.cache.key("verify", *parts)
 
     def find(self, task: Task) -> OperatorReport | None:
         key = self.key(task)

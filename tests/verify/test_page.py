@@ -95,7 +95,7 @@ def test_each_verdict_has_a_sign_besides_its_colour(tasks: list[Task]) -> None:
 
 def test_the_others_are_listed(tasks: list[Task]) -> None:
     text = "".join(parsed(page(Report((FOUND,), {}), tasks)).itertext())
-    assert "1 other placements" in text
+    assert "Other placements (1)" in text
     assert "reduce: {D: sum}" in text
     assert "hpgen verify" in text
     assert "from hpgen.verify.replay import open_case" in text

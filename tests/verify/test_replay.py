@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hpgen.library import load_library
+from hpgen.verify.cases import NATURAL, Order
 from hpgen.verify.replay import CaseError, open_case
+from hpgen.verify.search import GRID, ORDERS, Search
 
 from .small_specs import EXAMPLE, ROOT, WINDOW, small_spec, write_small
 
@@ -108,6 +111,21 @@ CHANGES = [
 def test_a_case_of_another_operator(change: dict[str, Any], text: str) -> None:
     with pytest.raises(CaseError, match=re.escape(text)):
         open_case(str(ROOT / "specs" / "npu_mhc_post.yaml"), json.dumps(POST | change))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.shown())
+def test_cases_of_dealt_sequences_are_read_again(order: Order) -> None:
+    """Packed documents of two groups over two ranks each, in every order in which they may be dealt."""
+    library = load_library([ROOT / "specs" / "npu_lightning_indexer.yaml"])
+    spec = next(one for one in library.specs if one.op in library.selected)
+    case = Search(spec, "TND", 0).case(GRID, {"T1": ("dp", "cp"), "T2": ("dp",)}, order=order)
+    call = open_case(str(ROOT / "specs" / "npu_lightning_indexer.yaml"), case.to_text())
+    assert call.case == case
+    assert {one.wrong for one in call.parts(call.run())} == {""}
+    rows = np.concatenate([call.arguments(rank)["query"] for rank in range(4)])
+    np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(call.whole.tensors["query"], axis=0))
+    is_natural = bool(np.array_equal(rows, call.whole.tensors["query"]))
+    assert is_natural is (order == NATURAL)
 
 
 def test_a_text_that_is_no_case() -> None:

@@ -83,5 +83,5 @@ def test_the_example_is_as_shown() -> None:
     assert rule in (EXAMPLE / "running_sum_rule.py").read_text()
 
 
-def test_there_is_a_place_for_the_mutants() -> None:
-    assert "\n## Mutants\n" in PAGE
+def test_the_mutants_have_their_place() -> None:
+    assert "](verify_mutants.md)" in PAGE.split("\n## Mutants\n")[1]

@@ -22,7 +22,7 @@ def running_sum(x: NDArray[Any], weight: NDArray[Any], window: int = 2) -> NDArr
         ``[B, S]``, of the type of x.
     """
     weighted = x @ weight
-    out = np.zeros_like(weighted)
+    out: NDArray[Any] = np.zeros_like(weighted)
     for back in range(window):
         out[:, back:] += weighted[:, : weighted.shape[1] - back]
     return out
