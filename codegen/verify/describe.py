@@ -66,11 +66,12 @@ def extension_row(spec: Spec, found: Extension) -> ExtensionRow:
         if axes_of(spec, case, dim)
     ]
     pending = [name for name, placed in case.placed.items() if placed.partial]
-    contracted = {op for placed in found.outputs.values() for _, op in placed.partial}
+    is_contracted = all(placed.partial for placed in found.outputs.values())
     if pending:
         add = f"linear: [[{', '.join(pending)}]]"
-    elif contracted:
-        add = f"reduce: {{{', '.join(f'{dim}: {op}' for dim in dims for op in sorted(contracted))}}}"
+    elif is_contracted:
+        op = next(op for placed in found.outputs.values() for _, op in placed.partial)
+        add = f"reduce: {{{', '.join(f'{dim}: {op}' for dim in dims)}}}"
     else:
         add = f"shard: [{', '.join(dims)}]"
 

@@ -100,6 +100,16 @@ def test_the_command_and_the_script_of_a_report_reproduce_it(wrong: Path) -> Non
     assert end - start < 20
 
 
+def test_the_same_seed_gives_the_same_report(wrong: Path) -> None:
+    found = []
+    for hash_seed in ("1", "2"):
+        (operator,) = json.loads(
+            verify("specs/", "--format", "json", "--no-cache", cwd=wrong, PYTHONHASHSEED=hash_seed).stdout
+        )["operators"]
+        found.append({name: value for name, value in operator.items() if name != "seconds"})
+    assert found[0] == found[1]
+
+
 def test_a_case_that_the_rule_no_longer_takes_is_refused(wrong: Path, tmp_path: Path) -> None:
     case = report_of(wrong)["operators"][0]["claims"][0]["case"]
     write_small(tmp_path, {"npu_window": small_spec("npu_window", "B")}, {"window": WINDOW})
