@@ -19,7 +19,7 @@ ON_FAKE_ASCEND = $(NATIVE) HYPER_PARALLEL_PLATFORM=mindspore $(BIN)/python -m te
 # How the output of two test runs at once is kept apart: --output-sync=line shows each when it has ended.
 SYNC ?=
 
-.PHONY: help ops check diff kernels test test-numpy test-frameworks test-slow test-slow-numpy test-slow-frameworks test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
+.PHONY: help ops check diff verify kernels test test-numpy test-frameworks test-slow test-slow-numpy test-slow-frameworks test-native test-sanitizers test-ascend test-all exhaust lint format benchmark benchmark-cp clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ check: $(VENV)/base.done ## fail if generated/ is not what specs/ give
 
 diff: $(VENV)/base.done ## what regenerating would change
 	$(BIN)/hpgen ops specs/ --diff
+
+verify: $(VENV)/base.done ## run the layout rules on virtual ranks against the references: hpgen verify specs/
+	$(BIN)/hpgen verify specs/
 
 kernels: $(VENV)/test.done ## compile the kernels for torch, NumPy and MindSpore: hpgen build
 	$(BIN)/hpgen build

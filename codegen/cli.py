@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import __version__
+from .deferred_command import DeferredCommand
 from .diagnostics import SpecError
 
 if TYPE_CHECKING:
@@ -157,6 +158,9 @@ def ops(
         click.echo(f"error: {error}", err=True)
         sys.exit(USAGE)
     tell(len(library.selected), output, comparison)
+
+
+main.add_command(DeferredCommand("verify", "verify.command:verify", "Run SPECS on virtual ranks against references."))
 
 
 @main.command()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -33,6 +34,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     for needed in (
         "hpgen/spec/schema.json",
         "hpgen/templates/api.py.j2",
+        "hpgen/templates/verify.html.j2",
         "hpgen/csrc/runner.h",
         "hpgen/csrc/cpu/dense_lightning_indexer.h",
         "hyper_parallel/generated/build.json",
@@ -57,6 +59,10 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
         (empty / spec.name).write_bytes(spec.read_bytes())
     command = [str(tmp_path / "venv" / "bin" / "hpgen"), "ops", "specs/"]
     subprocess.run(command, cwd=empty.parent, check=True, capture_output=True, env=environment)
+    shutil.copytree(SPECS / "reference", empty / "reference")
+    for form in ("text", "html"):
+        verify = [command[0], "verify", "specs/npu_mhc_post.yaml", "--format", form]
+        subprocess.run(verify, cwd=empty.parent, check=True, capture_output=True, env=environment)
     assert tree(empty.parent / "generated") == tree(ROOT / "generated")
 
     result = subprocess.run(

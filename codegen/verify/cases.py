@@ -154,8 +154,10 @@ class Case:
                 for name, one in body.pop("placed").items()
             }
             given = tuple(problem.pop("given"))
+            values = problem.pop("attributes").items()
+            attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in values}
             return cls(
-                Problem(**problem, given=given, documents=documents),
+                Problem(**problem, attributes=attributes, given=given, documents=documents),
                 body["mesh"],
                 placed,
                 Order(**body["order"]),

@@ -77,7 +77,14 @@ def extension_row(spec: Spec, found: Extension) -> ExtensionRow:
         if axes_of(spec, case, dim)
     ]
     pending = [name for name, placed in case.placed.items() if placed.partial]
-    add = f"linear: [[{', '.join(pending)}]]" if pending else f"shard: [{', '.join(dims)}]"
+    is_contracted = all(placed.partial for placed in found.outputs.values())
+    if pending:
+        add = f"linear: [[{', '.join(pending)}]]"
+    elif is_contracted:
+        op = next(op for placed in found.outputs.values() for _, op in placed.partial)
+        add = f"reduce: {{{', '.join(f'{dim}: {op}' for dim in dims)}}}"
+    else:
+        add = f"shard: [{', '.join(dims)}]"
 
     def words(placed: Any) -> dict[str, str]:
         return {name: one.shown(dim_names(spec, name, form)) for name, one in placed.items()}

@@ -96,6 +96,8 @@ class OperatorReport:
         cells: The matrix of placements.
         seconds: How long it took.
         notes: What was not looked at, and why.
+        error: Why the operator could not be verified; empty if it was.
+        cached: Whether an earlier run found this.
     """
 
     op: str
@@ -111,11 +113,18 @@ class OperatorReport:
     cells: tuple[Cell, ...] = ()
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    error: str = ""
+    cached: bool = False
 
     @property
     def passed(self) -> bool:
         """0 wrong, and more than 0 right."""
-        return self.right > 0 and not self.wrong and not self.claims
+        return self.right > 0 and not self.wrong and not self.claims and not self.error
+
+    @classmethod
+    def unverified(cls, op: str, spec: str, error: str) -> OperatorReport:
+        """Of an operator that could not be verified."""
+        return cls(op, spec, 0, 0, 0, 0, 0, {}, error=error)
 
     @property
     def cases(self) -> int:
@@ -145,3 +154,7 @@ class Report:
     @property
     def passed(self) -> bool:
         return all(one.passed for one in self.operators)
+
+    def as_json(self) -> dict[str, Any]:
+        operators = [one.as_json() for one in self.operators]
+        return {"passed": self.passed, "options": dict(self.options), "operators": operators}
