@@ -161,11 +161,10 @@ class Oracle:
     ) -> Any:
         dtype = self._dtype(item)
         if dtype not in FLOATING:
+            spec, rng = self.subject.spec, generator(problem, item.name)
             if item.positions:
-                return drawn_positions(
-                    self.subject.spec, problem, item, shape, others, generator(problem, item.name)
-                ).astype(dtype)
-            ratio = self.subject.spec.context_parallel.ratio if self.subject.spec.context_parallel else None
+                return drawn_positions(spec, problem, item, shape, others, rng).astype(dtype)
+            ratio = spec.context_parallel.ratio if spec.context_parallel else None
             if ratio is not None and ratio.residual == item.name:
                 # Packed documents have one each; at fixed length all rows have the same.
                 one = () if not problem.documents else shape

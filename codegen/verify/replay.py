@@ -28,8 +28,9 @@ from .problem import Oracle, Whole
 from .report import REFUSED
 from .sequence import in_dealt_order, keywords_on, own_values
 from .subject import Subject, load_subject
+from .tally import Verdict, shown_mesh
 from .tensor_dims import dim_names
-from .verifier import Verdict, Verifier, shown_mesh
+from .verifier import Verifier
 
 
 class CaseError(ValueError):
