@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from .budget import Budget
 from .cases import NATURAL, Case, Placed
-from .describe import base_words, partial_words
+from .describe import base_words, partial_words, placement_words
 from .execute import Claim
 from .extents import Unsatisfiable
 from .search import GRID, IDLE, LINE, MESHES, Base, Search
@@ -68,6 +68,9 @@ class Candidates:
         if any(not placed.is_whole for placed in case.placed.values()) is not bool(base):
             return False  # only absent tensors have these dims
         claim, words = self.ask(case), base_words(base)
+        if claim.failure:
+            self.tally.fail(case, words, claim.failure)
+            return False
         if not claim.refusal:
             self._refuse_uneven(case, base)
             return True
@@ -81,7 +84,10 @@ class Candidates:
         other = self.search.uneven(case, base)
         if other is None:
             return
-        if self.ask(other).refusal:
+        claim = self.ask(other)
+        if claim.failure:
+            self.tally.fail(other, base_words(base), claim.failure)
+        elif claim.refusal:
             self.tally.refused += 1
             self.tally.cover("uneven extents", "refused")
         else:
@@ -147,7 +153,7 @@ class Candidates:
                     name: one if name == kept else Placed(((),) * len(one.dims)) for name, one in case.placed.items()
                 }
                 other = replace(case, placed=placed)
-                if self._has_all_documents(other) and not self.ask(other).refusal:
+                if self._has_all_documents(other) and self._is_taken(other):
                     found.append(other)
         return self._shuffled(found)
 
@@ -163,13 +169,18 @@ class Candidates:
         if grid is not None:
             candidates += [search.random(grid) for _ in range(self.budget.random)]
         for case in candidates:
-            if not self._has_all_documents(case):
-                continue
-            if self.ask(case).refusal:
-                self.tally.refused += 1
-            else:
+            if self._has_all_documents(case) and self._is_taken(case):
                 found.append(case)
         return self._shuffled(found)
+
+    def _is_taken(self, case: Case) -> bool:
+        """Whether the rule takes a case; if not, it is counted."""
+        claim = self.ask(case)
+        if claim.failure:
+            self.tally.fail(case, placement_words(self.search.spec, case), claim.failure)
+        elif claim.refusal:
+            self.tally.refused += 1
+        return not (claim.failure or claim.refusal)
 
     def _pending(self) -> list[Case]:
         """Accepted cases in which tensors are Partial. What is refused is looked at."""
@@ -177,6 +188,9 @@ class Candidates:
         found: list[Case] = []
         for case in self.search.partials(plain, self.budget.partials) if plain else ():
             claim, words = self.ask(case), partial_words(case)
+            if claim.failure:
+                self.tally.fail(case, words, claim.failure)
+                continue
             if not claim.refusal:
                 found.append(case)
                 continue

@@ -38,6 +38,7 @@ LIMIT, THOROUGH_LIMIT = 600.0, 6000.0
 @click.option("--case", "case", metavar="TEXT|@FILE", help="Run one case of a report again; SPECS is its spec.")
 @click.option("--rule", default="", metavar="MODULE:CLASS", help="A rule by hand, in place of the generated one.")
 @click.option("--reference", default="", metavar="MODULE:FUNCTION", help="In place of the spec's reference.")
+@click.option("-v", "--verbose", is_flag=True, help="List what was covered, too.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Operators at once; one for each processor without.")
 @click.option(
     "--timeout",
@@ -60,6 +61,7 @@ def verify(
     case: str | None,
     rule: str,
     reference: str,
+    verbose: bool,
     jobs: int | None,
     timeout: float | None,
     use_cache: bool,
@@ -93,7 +95,7 @@ def verify(
     limit = timeout or (THOROUGH_LIMIT if thorough else LIMIT)
     if text:
         sys.exit(run_again(tasks[0], limit))
-    sys.exit(run_all(tasks, form, output, jobs or processors(), limit, use_cache))
+    sys.exit(run_all(tasks, form, output, jobs or processors(), limit, use_cache, verbose))
 
 
 def case_text(case: str | None, form: str) -> str:
@@ -140,6 +142,7 @@ def run_all(
     jobs: int,
     limit: float,
     use_cache: bool,
+    verbose: bool,
 ) -> int:
     """Verify, print, and give the exit code."""
     from ..cache import Cache
@@ -164,7 +167,8 @@ def run_all(
         is_environment = is_environment or outcome.kind == "environment"
     kept.cache.prune()
     first = tasks[0]
-    report = Report(tuple(reports[at] for at in range(len(tasks))), {"thorough": first.thorough, "seed": first.seed})
+    options = {"thorough": first.thorough, "seed": first.seed}
+    report = Report(tuple(reports[at] for at in range(len(tasks))), options, verbose)
     lines = printed(report, tasks, form)
     if output is None:
         for line in lines:

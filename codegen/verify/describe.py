@@ -64,8 +64,16 @@ def wrong_claim(spec: Spec, case: Case, difference: Difference) -> WrongClaim:
         expected=difference.expected,
         got=difference.got,
         text=difference.text,
+        claimed=claimed_words(spec, case, difference),
         case=case.to_text(),
     )
+
+
+def claimed_words(spec: Spec, case: Case, difference: Difference) -> str:
+    """How the rule says that the output or the gradient lies."""
+    if difference.claimed is None:
+        return ""
+    return difference.claimed.shown(dim_names(spec, difference.name, case.problem.form))
 
 
 def extension_row(spec: Spec, found: Extension) -> ExtensionRow:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +24,7 @@ from .cases import Case, Placed
 from .placing import held, layout_of, part, placed_of
 from .problem import Whole
 from .sequence import keywords_on, own_values
-from .subject import Subject
+from .subject import Subject, place
 
 REFUSALS = (ValueError, TypeError)
 """How a rule says that it does not take a call."""
@@ -35,6 +36,7 @@ class Claim:
 
     Attributes:
         refusal: Why the rule does not take it; empty if it does.
+        failure: How the rule itself has failed; empty if it has not.
         outputs: Output -> how it will lie.
         gradients: Tensor argument -> how its gradient will lie; empty if the rule does not tell.
     """
@@ -42,6 +44,7 @@ class Claim:
     refusal: str
     outputs: Mapping[str, Placed]
     gradients: Mapping[str, Placed]
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,12 @@ class Executor:
             with sequence_order(order_of(case)):
                 cache_values = self.op.preprocess(args, {})[2]
                 layouts = self.op.infer_layout(cache_values)[0]
-        except REFUSALS as error:
-            return Claim(str(error), {}, {})
+        except Exception as error:
+            if isinstance(error, REFUSALS) and is_raised_on_purpose(error):
+                return Claim(str(error), {}, {})
+            return Claim("", {}, {}, f"the rule fails with {type(error).__name__}: {error}{place(error)}")
+        if len(layouts) != len(names):
+            return Claim("", {}, {}, f"infer_layout gives {len(layouts)} layouts for {len(names)} outputs")
         outputs = dict(zip(names, map(placed_of, layouts), strict=True))
         return Claim("", outputs, self._gradients(args))
 
@@ -159,6 +166,14 @@ class Executor:
 
         run.__name__ = self.subject.spec.op
         return run
+
+
+def is_raised_on_purpose(error: Exception) -> bool:
+    """Whether a `raise` stands where an error comes from; else Python or a library has found a mistake there."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
 
 
 @lru_cache(maxsize=64)

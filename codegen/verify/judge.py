@@ -25,7 +25,8 @@ class Difference:
     """One place where a rank holds something wrong.
 
     Attributes:
-        what: `output`, `gradient`, or `error` where the call failed though the rule took it.
+        what: `output`, `gradient`, `error` where the call failed though the rule took it, or `alone` where reference or
+            backward are wrong on one device already.
         name: Of the output, or of the tensor whose gradient it is.
         rank: The first rank that holds it.
         index: The first wrong element of its part; () if a shape or a layout is wrong.
@@ -40,6 +41,8 @@ class Difference:
     expected: str
     got: str
     text: str
+    claimed: Placed | None = None
+    """How it lies, as the rule says."""
 
 
 def first_difference(case: Case, whole: Whole, claim: Claim, seen: Sequence[Seen]) -> Difference | None:
@@ -69,7 +72,7 @@ def first_difference(case: Case, whole: Whole, claim: Claim, seen: Sequence[Seen
                     tolerance,
                 )
                 if found:
-                    return Difference(what, name, rank, *found)
+                    return Difference(what, name, rank, *found, placed[name])
     return None
 
 

@@ -58,7 +58,9 @@ def held(case: Case, name: str, whole: Any, placed: Placed, rank: int) -> Any:
     for axis, op in placed.partial:
         index, count = case.part((axis,), rank)
         whole = split_by_reduction(whole, op, count, (case.problem.seed, len(name), len(axis)))[index]
-    return np.ascontiguousarray(part(case, whole, placed.dims, rank))
+    found = np.array(part(case, whole, placed.dims, rank), order="C")
+    found.setflags(write=False)
+    return found
 
 
 def split_by_reduction(whole: Any, op: str, count: int, seed: Sequence[int]) -> list[Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from ..spec.model import FLOATING, LengthsArgument, Output, Precomputed, Spec, TensorArgument
 from .cases import Problem
 from .positions import drawn_positions
+from .returned import by_name
 from .subject import KernelError, Subject, SubjectError, as_kernel
 from .tensor_dims import shape_of
 
@@ -82,7 +83,7 @@ class Oracle:
     def _computed(self, problem: Problem) -> Whole:
         subject = self.subject
         tensors, others = self.arguments(problem)
-        outputs = self.outputs({**tensors, **others})
+        outputs = self.outputs(problem, {**tensors, **others})
         returned = [item.name for item in self.returned(others)]
         cotangents = {
             name: drawn(problem, f"cotangent of {name}", outputs[name].shape, outputs[name].dtype)
@@ -105,13 +106,13 @@ class Oracle:
         """All arguments by position; the absent ones are None."""
         return [values.get(item.name) for item in self.subject.spec.arguments]
 
-    def outputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def outputs(self, problem: Problem, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the reference makes of arguments by name: every output, hidden ones too."""
+        spec = self.subject.spec
         made = as_kernel(self.subject.reference)(*self.in_order(values))
-        names = [item.name for item in self.subject.spec.outputs]
-        if len(made) != len(names):
-            raise ValueError(f"the reference should return {len(names)} outputs, but returned {len(made)}")
-        return dict(zip(names, made, strict=True))
+        counts = {dim: counted(problem, item.of) for dim, item in spec.counts.items()}
+        plain = {name: values.get(name) for name, item in spec.by_name.items() if not isinstance(item, TensorArgument)}
+        return by_name(spec, problem.form, made, {**plain, **problem.extents, **counts})
 
     def returned(self, others: Mapping[str, Any]) -> list[Output]:
         """The outputs that the public function returns."""
@@ -125,7 +126,10 @@ class Oracle:
             item.name: self._drawn_tensor(problem, item, shape, others)
             for item, shape in shapes(self.subject.spec, problem, others)
         }
-        return {**tensors, **self._sampled(problem, tensors, others)}, others
+        tensors |= self._sampled(problem, tensors, others)
+        for tensor in tensors.values():
+            tensor.setflags(write=False)  # a reference that writes into its inputs says so itself
+        return tensors, others
 
     def outline(self, problem: Problem) -> Whole:
         """The call without its values: tensors of zeros that take no memory, for whoever asks for shapes only."""
@@ -154,6 +158,7 @@ class Oracle:
             made = sample(**{name: values[name] for name in names})
         except Exception as error:
             raise KernelError(f"the sample {self.subject.spec.sample}: {type(error).__name__}: {error}") from error
+        check_sample(self.subject.spec, made, values)
         return {name: value for name, value in made.items() if name in tensors}
 
     def _drawn_tensor(
@@ -192,25 +197,37 @@ class Oracle:
         cotangents: Mapping[str, Any],
         gradients: Mapping[str, Any],
     ) -> None:
-        """GradientError unless each gradient is the derivative of the forward; dependent inputs follow the others."""
+        """GradientError unless each gradient is the derivative of the forward.
 
-        def loss(values: Mapping[str, Any]) -> float:
+        Inputs that are not free may follow the others or be held fixed: a softmax may be rebuilt from its statistics,
+        or take them as constants.
+        """
+
+        def loss(values: Mapping[str, Any], follows: bool) -> float:
             moved = {**tensors, **values}
-            outputs = self.outputs({**moved, **self._sampled(problem, moved, others), **others})
+            dependent = self._sampled(problem, moved, others) if follows else {}
+            outputs = self.outputs(problem, {**moved, **dependent, **others})
             return sum(float(np.sum(outputs[name] * value)) for name, value in cotangents.items())
 
         eps = max(float(np.finfo(value.dtype).eps) for value in cotangents.values())
         step, slack = eps ** (1 / 3), max(SLACK, 100 * eps ** (2 / 3))
         for name, gradient in gradients.items():
             direction = drawn(problem, f"direction of {name}", tensors[name].shape, np.float64) / SCALE
-            ahead, behind = (loss({name: tensors[name] + sign * step * direction}) for sign in (1, -1))
-            difference, derivative = (ahead - behind) / (2 * step), float(np.sum(gradient * direction))
-            scale = max(abs(difference), float(np.linalg.norm(gradient)) * np.sqrt(direction.size) * 0.05, 1e-3)
-            if np.isfinite(difference) and not abs(difference - derivative) <= slack * scale:
+            derivative = float(np.sum(gradient * direction))
+            differences = []
+            for follows in (True, False) if self.subject.sample else (False,):
+                ahead, behind = (loss({name: tensors[name] + sign * step * direction}, follows) for sign in (1, -1))
+                difference = (ahead - behind) / (2 * step)
+                scale = max(abs(difference), float(np.linalg.norm(gradient)) * np.sqrt(direction.size) * 0.05, 1e-3)
+                if not np.isfinite(difference) or abs(difference - derivative) <= slack * scale:
+                    break
+                differences.append(f"{difference:.6g}")
+            else:
+                held = " (or, with the sample's tensors held fixed, the second number)" if len(differences) > 1 else ""
                 raise GradientError(
-                    f"the backward is wrong on one device: along a random direction the derivative of the loss by "
-                    f"{name} is {derivative:.6g}, but finite differences of the reference give {difference:.6g}"
-                    + self._hint()
+                    f"the backward is wrong on one device: along a random direction the derivative of a random "
+                    f"combination of the outputs by {name} is {derivative:.6g}, but finite differences of the "
+                    f"reference give {' and '.join(differences)}{held}{self._hint()}"
                 )
 
     def _hint(self) -> str:
@@ -232,6 +249,23 @@ def drawn(problem: Problem, name: str, shape: tuple[int, ...], dtype: Any) -> An
         spread = rng.permutation(np.linspace(0.7, 1.3, extent))
         values *= spread.reshape([-1 if at == dim else 1 for at in range(len(shape))])
     return values.astype(dtype)
+
+
+def check_sample(spec: Spec, made: Any, values: Mapping[str, Any]) -> None:
+    """KernelError unless a sample is a dict of tensors with the shapes that were drawn."""
+    if not isinstance(made, Mapping):
+        raise KernelError(
+            f"the sample {spec.sample} should return a dict of tensors, but returned {type(made).__name__}"
+        )
+    known = [item.name for item in spec.tensors]
+    for name, value in made.items():
+        if name not in known:
+            raise KernelError(f"the sample {spec.sample} returns {name!r}, but the tensors are {', '.join(known)}")
+        drawn_one = values[name]
+        if drawn_one is not None and np.shape(value) != drawn_one.shape:
+            raise KernelError(
+                f"the sample {spec.sample} returns {name} with shape {np.shape(value)}, not {drawn_one.shape}"
+            )
 
 
 def plain_arguments(spec: Spec, problem: Problem) -> dict[str, Any]:

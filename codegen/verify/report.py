@@ -23,13 +23,14 @@ class WrongClaim:
         attributes: Attribute -> value, where it is not the default.
         order: How the sequence was dealt, in words; empty if none was.
         rank: The first rank that holds something wrong; -1 if the call failed.
-        what: `output`, `gradient` or `error`.
+        what: `output`, `gradient`, `error`, or `alone` where it is wrong on one device already.
         name: Of the output, or of the tensor whose gradient it is.
         index: The first wrong element of the rank's part.
         expected, got: There.
         text: What is wrong, in a sentence.
         case: The case as `--case` takes it.
-        count: How many cases were wrong in the same way.
+        count: How many cases were wrong in the same way, of those that were looked at.
+        claimed: How the rule says that the output or the gradient lies.
     """
 
     form: str
@@ -47,6 +48,7 @@ class WrongClaim:
     text: str
     case: str
     count: int = 1
+    claimed: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class OperatorReport:
         cells: The matrix of placements.
         seconds: How long it took.
         notes: What was not looked at, and why.
+        reasons: The commonest reasons for which placements were refused.
         error: Why the operator could not be verified; empty if it was.
         cached: Whether an earlier run found this.
     """
@@ -113,6 +116,7 @@ class OperatorReport:
     cells: tuple[Cell, ...] = ()
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     error: str = ""
     cached: bool = False
 
@@ -140,7 +144,7 @@ class OperatorReport:
         given["claims"] = tuple(WrongClaim(**{**one, "index": tuple(one["index"])}) for one in given["claims"])
         given["extensions"] = tuple(ExtensionRow(**one) for one in given["extensions"])
         given["cells"] = tuple(Cell(**one) for one in given["cells"])
-        given["notes"] = tuple(given["notes"])
+        given |= {name: tuple(given[name]) for name in ("notes", "reasons")}
         return cls(**given)
 
 
@@ -150,6 +154,8 @@ class Report:
 
     operators: tuple[OperatorReport, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    verbose: bool = False
+    """Whether people want to read what was covered."""
 
     @property
     def passed(self) -> bool:

@@ -96,7 +96,7 @@ class Search:
         unlike: Mapping[str, int],
     ) -> dict[str, int]:
         texts = [repr(sorted(one.items())) for one in (variation.attributes, fixed, multiples, unlike)]
-        key = (variation.given, *texts)
+        key = (variation.given, variation.has_lengths, *texts)
         known = self._solved.get(key)
         if isinstance(known, Unsatisfiable):
             raise known
@@ -120,7 +120,8 @@ class Search:
         for item in self.spec.tensors:
             is_given = item.required or item.name in variation.given
             values[item.name] = self.names(item.name) if is_given else None
-        values |= {item.name: (0,) if item.of in self.packed else None for item in self.spec.lengths}
+        has_lengths = variation.has_lengths
+        values |= {item.name: (0,) if has_lengths and item.of in self.packed else None for item in self.spec.lengths}
         return self.extents.solve(values, fixed, multiples, unlike)
 
     # Placements
@@ -166,7 +167,7 @@ class Search:
             if dim and is_dealt and chunks > 1:
                 multiples[dim] = chunks * prod(mesh[axis] for axis in base.get(self.query, ()))
         fixed: dict[str, int] = {}
-        documents = self._documents(mesh, base, order)
+        documents = self._documents(mesh, base, order) if variation.has_lengths else {}
         fixed |= {dim: sum(map(sum, groups)) for dim, groups in documents.items()}
         if equal and self.query and self.key and not documents:
             fixed[self.key] = fixed[self.query] = 2 * multiples.get(self.query, 2)
@@ -179,7 +180,8 @@ class Search:
 
     def again(self, case: Case, base: Base) -> Case:
         """The same call with other documents."""
-        variation = Variation(case.problem.attributes, case.problem.given)
+        problem = case.problem
+        variation = Variation(problem.attributes, problem.given, bool(problem.documents) or not self.packed)
         return self.case(case.mesh, base, variation, case.order)
 
     def placed(self, tensor: str, base: Base) -> Placed:

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import itertools
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,10 +111,20 @@ def as_kernel(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
         try:
             made = function(*args)
         except Exception as error:
-            raise KernelError(f"{type(error).__name__}: {error}") from error
+            raise KernelError(f"{type(error).__name__}: {error}{place(error)}") from error
         return made if isinstance(made, tuple) else (made,)
 
     return kernel
+
+
+def place(error: Exception) -> str:
+    """The innermost line of the user's own that has led to an error."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(sys.prefix) and Path(frame.filename) != Path(__file__)
+    ]
+    return f" (in {frames[-1].name}, {Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
 
 
 def load_subject(
@@ -227,5 +238,6 @@ def imported(path: str) -> Any:
 def member(module: ModuleType, name: str, path: str) -> Any:
     found = getattr(module, name, None)
     if found is None:
-        raise SubjectError(f"{path}: the module {module.__name__} has no {name!r}.")
+        where = module.__file__ or module.__name__
+        raise SubjectError(f"{path}: {where} has no {name!r}.")
     return found

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -36,6 +37,8 @@ class Tally:
     extensions: list[Extension] = field(default_factory=list)
     cells: dict[tuple[str, str, str], Cell] = field(default_factory=dict)
     covered: dict[str, dict[str, None]] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why placements were refused."""
 
     def cover(self, what: str, word: str) -> None:
         self.covered.setdefault(what, {})[word] = None
@@ -49,7 +52,13 @@ class Tally:
     def refuse(self, form: str, placement: str, mesh: Mapping[str, int], why: str) -> None:
         """Count a placement that the rule does not take."""
         self.refused += 1
+        self.reasons[why] += 1
         self.mark(form, placement, mesh, REFUSED, why)
+
+    def fail(self, case: Case, placement: str, text: str) -> None:
+        """Count a case in which the rule itself fails."""
+        self.wrong.append((case, failed(text)))
+        self.mark(case.problem.form, placement, case.mesh, WRONG, text)
 
     def by_kind(self) -> list[list[tuple[Case, Difference]]]:
         """The wrong cases, those together that are wrong in the same output or gradient of a format."""

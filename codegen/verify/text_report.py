@@ -15,7 +15,7 @@ import click
 from .report import ExtensionRow, OperatorReport, Report, WrongClaim
 from .task import Task
 
-COLUMNS = ("", "operator", "right", "wrong", "extensions", "cases", "time")
+COLUMNS = ("", "operator", "right", "wrong", "extensions", "refused", "time")
 WIDTH = 100
 MOST_WORDS = 12
 
@@ -29,7 +29,7 @@ def text_lines(report: Report, tasks: Sequence[Task]) -> list[str]:
     if extensions:
         lines += ["", "Refused, though it would be right; this could be added to `sharding`:", *extensions]
     covered = [line for operator in report.operators for line in coverage_lines(operator)]
-    if covered:
+    if covered and report.verbose:
         lines += ["", "Covered:", *covered]
     return [*lines, "", summary(report)]
 
@@ -50,7 +50,7 @@ def row(one: OperatorReport) -> tuple[str, ...]:
     if one.error:
         return (word, one.op, "-", "-", "-", "-", "-")
     time = "cached" if one.cached else f"{one.seconds:.1f} s"
-    return (word, one.op, *map(str, (one.right, one.wrong, len(one.extensions), one.cases)), time)
+    return (word, one.op, *map(str, (one.right, one.wrong, len(one.extensions), one.refused)), time)
 
 
 def coloured(line: str, passed: bool) -> str:
@@ -62,7 +62,8 @@ def summary(report: Report) -> str:
     count = len(report.operators)
     words = f"{count} operator{'s' if count != 1 else ''}"
     failed = sum(not one.passed for one in report.operators)
-    return f"{words}: {'all right' if not failed else f'{failed} wrong or not verified'}"
+    more = "" if report.verbose else "; --verbose lists what was covered"
+    return f"{words}: {'all right' if not failed else f'{failed} wrong or not verified'}{more}"
 
 
 def findings(operator: OperatorReport, task: Task) -> Iterator[list[str]]:
@@ -74,12 +75,15 @@ def findings(operator: OperatorReport, task: Task) -> Iterator[list[str]]:
         yield claim_lines(operator, claim, task)
     if not operator.passed and not operator.claims:
         text = "No case was right: the rule takes none of the placements that were tried, so nothing has been shown."
-        yield [f"{operator.op} could not be verified", *wrapped(text)]
+        why = [line for reason in operator.reasons for line in wrapped(f"refused: {reason}")]
+        yield [f"{operator.op} could not be verified", *wrapped(text), *why]
 
 
 def claim_lines(operator: OperatorReport, claim: WrongClaim, task: Task) -> list[str]:
     """The smallest case of a wrong claim, and how to see it."""
-    more = f" ({claim.count} cases are wrong in this way; the smallest:)" if claim.count > 1 else ""
+    if claim.what == "alone":
+        return alone_lines(operator, claim)
+    more = f" (in {claim.count} of the cases that were looked at; the smallest:)" if claim.count > 1 else ""
     return [
         click.style(f"{operator.op}: {claim_title(claim)}", bold=True) + more,
         *(f"  {name:<11} {value}" for name, value in facts(claim) if value),
@@ -91,6 +95,14 @@ def claim_lines(operator: OperatorReport, claim: WrongClaim, task: Task) -> list
         "",
         *script(claim, task).splitlines(),
     ]
+
+
+def alone_lines(operator: OperatorReport, claim: WrongClaim) -> list[str]:
+    """What is wrong without any rank: placements have nothing to do with it."""
+    lines = [click.style(f"{operator.op}: format {claim.form}: wrong on one device", bold=True), *wrapped(claim.text)]
+    shown = {name: values[0] for name, values in claim.lengths.items()} | dict(claim.attributes)
+    given = ", ".join(name for name in claim.placements)
+    return [*lines, f"  {'called with':<11} {given}" + (f"; {named(shown)}" if shown else "")]
 
 
 def claim_title(claim: WrongClaim) -> str:
@@ -112,6 +124,7 @@ def facts(claim: WrongClaim) -> Iterator[tuple[str, str]]:
     if claim.rank >= 0:
         at = f"element {list(claim.index)} of the part of rank {claim.rank}" if claim.index else f"rank {claim.rank}"
         yield "where", at
+        yield "as claimed", claim.claimed
         yield "expected", claim.expected
         yield "got", claim.got
 

@@ -42,10 +42,12 @@ class Variation:
     Attributes:
         attributes: Every attribute with its value.
         given: The optional tensors that are given.
+        has_lengths: Whether document ends are given where the format has packed dims.
     """
 
     attributes: Mapping[str, Any]
     given: tuple[str, ...]
+    has_lengths: bool = True
 
 
 def variations(spec: Spec, form: str, tensors: Sequence[str], allows: Callable[[Variation], bool]) -> list[Variation]:
@@ -65,6 +67,9 @@ def variations(spec: Spec, form: str, tensors: Sequence[str], allows: Callable[[
     changed = [{**plain, name: choice} for name, choices in values.items() for choice in choices[1:]]
     every = (Variation(attributes, given) for given in dict.fromkeys(sets) for attributes in [plain, *changed])
     found = [one for one in every if allows(one)]
+    if all(item.optional for item in spec.lengths) and any(item.of in spec.bound(form) for item in spec.lengths):
+        without = (Variation(plain, given, has_lengths=False) for given in {(), tuple(optional)})
+        found += [one for one in without if allows(one)]
     if not found:
         raise Unsatisfiable(f"{form}: no attributes and optional tensors satisfy the requirements")
     return found

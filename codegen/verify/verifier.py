@@ -15,14 +15,14 @@ from dataclasses import replace
 from ..spec.model import BackwardCall
 from .budget import DEFAULT, THOROUGH, Budget
 from .candidates import Candidates, Turn
-from .cases import Case
+from .cases import Case, Problem
 from .describe import extension_row, placement_words, wrong_claim
 from .execute import REFUSALS, Claim, Executor
 from .extensions import Extension, extension
 from .judge import Difference, first_difference
 from .problem import GradientError, Oracle, Whole
 from .report import EXTENSION, REFUSED, RIGHT, WRONG, ExtensionRow, OperatorReport
-from .search import MESHES, Base, Search
+from .search import LINE, MESHES, Base, Search
 from .sequence import in_dealt_order, sequence_of
 from .shrink import smaller
 from .subject import KernelError, Subject
@@ -30,6 +30,8 @@ from .tally import Tally, Verdict, failed, shown_mesh
 
 __all__ = ["DEFAULT", "THOROUGH", "Budget", "Verifier"]
 
+ALONE = "alone"
+MOST_REASONS = 3
 MOST_CONFIRMED = 4
 """Other values and documents with which an extension has to be right, too."""
 MOST_TRIED_AGAIN = 40
@@ -55,8 +57,7 @@ class Verifier:
         """Go through the cases. `tick` is called after each case that was run."""
         start = time.perf_counter()
         for search in self.searches.values():
-            if not self._is_enough():
-                self._format(search, tick)
+            self._format(search, tick)
         tally = self.tally
         claims = []
         for found in tally.by_kind():
@@ -77,10 +78,13 @@ class Verifier:
             cells=tuple(tally.cells.values()),
             seconds=time.perf_counter() - start,
             notes=tuple(self._notes()),
+            reasons=tuple(text for text, _ in tally.reasons.most_common(MOST_REASONS)),
         )
 
-    def _is_enough(self) -> bool:
-        return len(self.tally.wrong) >= self.most_wrong
+    def _is_enough(self, search: Search) -> bool:
+        """Whether no more is looked for in a format: what is wrong on one device is so wherever it runs."""
+        wrong = [difference for case, difference in self.tally.wrong if case.problem.form == search.form]
+        return len(wrong) >= self.most_wrong or any(difference.what == ALONE for difference in wrong)
 
     def _notes(self) -> Iterator[str]:
         if self.spec.backward is None:
@@ -92,11 +96,15 @@ class Verifier:
 
     def _format(self, search: Search, tick: Callable[[], None]) -> None:
         candidates = Candidates(search, self.budget, self.claim, self._look_at_refused, self.tally)
+        first = candidates.drawn(LINE, {})
+        if first is not None and (alone := self._alone(first.problem)) is not None:
+            self.tally.wrong.append((first, alone))
+            return
         accepted = candidates.accepted()
         queue = deque(candidates.turns(accepted) if accepted else ())
         words: dict[int, set[str]] = {}
         runs = 0
-        while queue and runs < self.budget.runs and not self._is_enough():
+        while queue and runs < self.budget.runs and not self._is_enough(search):
             turn = queue.popleft()
             case = turn()
             if case is None:
@@ -106,11 +114,11 @@ class Verifier:
             words.setdefault(id(turn), set()).add(self._judge(search, case).word)
             tick()
         for case in candidates.on_idle_axes(accepted):
-            if not self._is_enough():
+            if not self._is_enough(search):
                 self._judge(search, case)
                 tick()
         for turn in queue:
-            if words.get(id(turn)) == {REFUSED} and not self._is_enough():
+            if words.get(id(turn)) == {REFUSED} and not self._is_enough(search):
                 self._try_again(search, turn)
 
     def _try_again(self, search: Search, turn: Turn) -> None:
@@ -188,18 +196,26 @@ class Verifier:
         """What is wrong with a case; None if nothing is, or if the rule refuses it."""
         return self.verdict(case).difference
 
+    def _alone(self, problem: Problem) -> Difference | None:
+        """What is wrong with a call on one device, of which no rule knows."""
+        try:
+            self.oracle.whole(problem)
+        except (GradientError, KernelError) as error:
+            return failed(str(error), ALONE)
+        except REFUSALS as error:
+            return failed(f"on one device: {type(error).__name__}: {error}", ALONE)
+        return None
+
     def verdict(self, case: Case) -> Verdict:
         """Ask the rule, run, and compare."""
-        try:
-            whole = self.oracle.whole(case.problem)
-        except GradientError as error:
-            return Verdict(WRONG, failed(str(error), "gradient"))
-        except KernelError as error:
-            return Verdict(WRONG, failed(f"the reference refuses the call on one device: {error}"))
-        except REFUSALS as error:
-            return Verdict(WRONG, failed(f"on one device: {type(error).__name__}: {error}"))
+        alone = self._alone(case.problem)
+        if alone is not None:
+            return Verdict(WRONG, alone)
+        whole = self.oracle.whole(case.problem)
         try:
             claim = self.executor.claim(case, whole, self.names(whole))
+            if claim.failure:
+                return Verdict(WRONG, failed(claim.failure))
             if claim.refusal:
                 return Verdict(REFUSED, refusal=claim.refusal)
             dealt = in_dealt_order(self.spec, case, whole)

@@ -63,7 +63,7 @@ def test_a_wrong_spec_is_shown_with_its_smallest_case(wrong: Path) -> None:
     assert (result.returncode, result.stderr) == (1, "")
     lines = result.stdout.splitlines()
     assert lines[1].split()[:2] == ["FAIL", "npu_window"]
-    assert lines[-1] == "1 operator: 1 wrong or not verified"
+    assert lines[-1] == "1 operator: 1 wrong or not verified; --verbose lists what was covered"
     (title,) = [line for line in lines if line.startswith("npu_window: format BSD: out is wrong on rank 1:")]
     facts = {line.split()[0]: line.split()[1:] for line in lines[lines.index(title) + 1 :] if line.startswith("  ")}
     assert facts["mesh"] == ["cp=2"]
@@ -144,7 +144,7 @@ UNVERIFIED = {
     "npu_crash": ("crash:f", "", "import os\nf = lambda x: os.abort()", "its process died of SIGABRT"),
     "npu_exit": ("leave:f", "", "import sys\nf = lambda x: sys.exit(3)", "ended the process with exit code 3"),
     "npu_hang": ("hang:f", "", "import time\nf = lambda x: time.sleep(1000)", "it was not done within 4 s"),
-    "npu_more": ("more:f", "", "f = lambda x: (x, x)", "the reference should return 1 outputs, but returned 2"),
+    "npu_more": ("more:f", "", "f = lambda x: (x, x)", "the reference should return 1 outputs, out, but returned 2"),
     "npu_none": ("", "", "", "has no reference to be judged by"),
     "npu_raise": ("raising:f", "", "f = lambda x: 1 // 0", "ZeroDivisionError"),
     "npu_unsatisfiable": ("window:window", "B * B == B + 1", WINDOW, "no attributes and optional tensors satisfy"),
