@@ -18,17 +18,20 @@ class Budget:
         random: Placements drawn at random.
         partials: The most tensors that are Partial at once.
         meshes: How many of the meshes are gone through.
-        idle: Cases on a mesh with an axis that only replicates.
+        others: Cases on each of the other meshes: axes of unequal sizes, three and four ranks, an axis that only
+            replicates.
+        pending: Cases with Partial inputs that the rule takes.
     """
 
-    runs: int = 36
+    runs: int = 40
     refusals: int = 24
     deviations: int = 3
     random: int = 20
     partials: int = 1
     meshes: int = 2
-    idle: int = 2
+    others: int = 2
+    pending: int = 8
 
 
 DEFAULT = Budget()
-THOROUGH = Budget(runs=240, refusals=200, deviations=10, random=400, partials=2, meshes=4, idle=20)
+THOROUGH = Budget(runs=240, refusals=200, deviations=10, random=400, partials=2, meshes=5, others=20, pending=60)

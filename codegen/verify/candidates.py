@@ -15,7 +15,7 @@ from .cases import NATURAL, Case, Placed
 from .describe import base_words, partial_words, placement_words
 from .execute import Claim
 from .extents import Unsatisfiable
-from .search import GRID, IDLE, LINE, MESHES, Base, Search
+from .search import GRID, IDLE, LINE, MESHES, UNEQUAL, Base, Search
 from .sequence import sequence_of
 from .tally import Tally, failed
 
@@ -95,7 +95,7 @@ class Candidates:
 
     def turns(self, accepted: list[OnMesh]) -> Iterator[Turn]:
         """What gives cases to run, in turn: each base with other variations each time; each deviation once."""
-        deviations, cuts = deque(self._deviations(accepted)), deque(self._cuts())
+        deviations, cuts = deque(self._deviations(accepted)), deque(self._cuts(accepted))
 
         def deviation() -> Case | None:
             return deviations.popleft() if deviations else None
@@ -107,17 +107,51 @@ class Candidates:
             yield self._on_base(*accepted[at])
             yield deviation if number % 2 else cut
 
-    def on_idle_axes(self, accepted: list[OnMesh]) -> Iterator[Case]:
-        """Some of the bases on two axes, with a third axis that only replicates."""
-        bases = [base for mesh, base in accepted if mesh is GRID and base]
-        for at in self.search.rng.permutation(len(bases))[: self.budget.idle]:
-            case = self.drawn(IDLE, bases[at])
-            if case is not None:
-                yield case
+    def on_other_meshes(self, accepted: list[OnMesh]) -> Iterator[Case]:
+        """Some of the bases on axes of unequal sizes, on more ranks, and beside an axis that only replicates."""
+        for mesh, like in ((IDLE, GRID), (UNEQUAL, GRID), ({"cp": 3}, LINE), ({"cp": 4}, LINE)):
+            bases = [base for known, base in accepted if known is like and base]
+            found = (
+                self.drawn(mesh, bases[at], self._shares(bases[at])) for at in self.search.rng.permutation(len(bases))
+            )
+            cases = (case for case in found if case is not None and self._is_taken(case))
+            yield from itertools.islice(cases, self.budget.others)
+
+    def with_pending(self, accepted: list[OnMesh]) -> Iterator[Case]:
+        """Partial inputs that the rule takes: in all variations, beside dims on the other axis, two groups at once."""
+        search = self.search
+        plain = self.drawn(LINE, {})
+        if plain is None:
+            return
+        taken = []
+        for pending in search.pending(list(plain.placed), self.budget.partials):
+            case = search.with_pending(plain, pending, "cp")
+            claim, words = self.ask(case), partial_words(case)
+            if claim.failure:
+                self.tally.fail(case, words, claim.failure)
+            elif claim.refusal:
+                self.tally.refuse(search.form, words, case.mesh, claim.refusal)
+                self.look(search, case, {}, words)
+            else:
+                taken.append(pending)
+        bases = [base for mesh, base in accepted if mesh is LINE]
+        for number in range(self.budget.pending if taken else 0):
+            pending, other = (taken[int(search.rng.integers(len(taken)))] for _ in range(2))
+            if number % 3 == 0:
+                found = self.drawn(LINE, {})
+                cases = [search.with_pending(found, pending, "cp")] if found else []
+            elif number % 3 == 1:  # the base's own axis is called dp there
+                base = bases[int(search.rng.integers(len(bases)))] if bases else {}
+                found = self.drawn(GRID, dict.fromkeys(base, ("dp",)))
+                cases = [search.with_pending(found, pending, "cp")] if found else []
+            else:
+                found = self.drawn(GRID, {})
+                cases = [search.with_pending(search.with_pending(found, pending, "cp"), other, "dp")] if found else []
+            yield from (case for case in cases if self._is_taken(case))
 
     def _on_base(self, mesh: Mapping[str, int], base: Base) -> Turn:
         search, turns = self.search, itertools.count(1)
-        shares = len(base.get(search.query, ())) > len(base.get(search.key, ())) if search.query else False
+        shares = self._shares(base)
         last: list[Case] = []
 
         def case() -> Case | None:
@@ -130,6 +164,11 @@ class Candidates:
 
         return case
 
+    def _shares(self, base: Base) -> bool:
+        """Whether ranks share a sequence."""
+        search = self.search
+        return bool(search.query) and len(base.get(search.query, ())) > len(base.get(search.key, ()))
+
     def drawn(self, mesh: Mapping[str, int], base: Base, shares: bool = False, equal: bool = False) -> Case | None:
         """A case of a base, in one of the orders if it shares a sequence; None if no attributes fit."""
         for _ in range(MOST_DRAWN):
@@ -140,11 +179,12 @@ class Candidates:
                 continue  # these attributes fix extents that are to be cut
         return None
 
-    def _cuts(self) -> list[Case]:
-        """Accepted cases on one axis in which all tensors but one are whole, and are cut to what fits that one."""
+    def _cuts(self, accepted: list[OnMesh]) -> list[Case]:
+        """Accepted cases in which all tensors but one are whole, and are cut to what fits that one."""
         found = []
-        for base in self.search.bases(LINE):
-            case = self.drawn(LINE, base)
+        on_both = [one for one in accepted if any(len(axes) > 1 for axes in one[1].values())]
+        for mesh, base in [*((LINE, base) for base in self.search.bases(LINE)), *on_both]:
+            case = self.drawn(mesh, base)
             if case is None:
                 continue
             sharded = [name for name, placed in case.placed.items() if not placed.is_whole]
@@ -164,7 +204,7 @@ class Candidates:
         chosen = [axes[at] for at in search.rng.permutation(len(axes))[: self.budget.deviations]]
         cases = [self.drawn(mesh, base) for mesh, base in chosen]
         candidates = [other for case in cases if case for other in search.deviations(case)]
-        found = self._pending()
+        found = []
         grid = self.drawn(GRID, {})
         if grid is not None:
             candidates += [search.random(grid) for _ in range(self.budget.random)]
@@ -181,22 +221,6 @@ class Candidates:
         elif claim.refusal:
             self.tally.refused += 1
         return not (claim.failure or claim.refusal)
-
-    def _pending(self) -> list[Case]:
-        """Accepted cases in which tensors are Partial. What is refused is looked at."""
-        plain = self.drawn(LINE, {})
-        found: list[Case] = []
-        for case in self.search.partials(plain, self.budget.partials) if plain else ():
-            claim, words = self.ask(case), partial_words(case)
-            if claim.failure:
-                self.tally.fail(case, words, claim.failure)
-                continue
-            if not claim.refusal:
-                found.append(case)
-                continue
-            self.tally.refuse(self.search.form, words, case.mesh, claim.refusal)
-            self.look(self.search, case, {}, words)
-        return found
 
     def _has_all_documents(self, case: Case) -> bool:
         """Whether there are documents for each group, as many as the placement makes."""

@@ -43,6 +43,8 @@ def check(spec: Spec, form: str, item: Output, array: Any, names: Mapping[str, A
     is_floating = declared in FLOATING
     if (array.dtype.kind == "f") is not is_floating or (not is_floating and array.dtype != declared):
         raise KernelError(f"the reference returns {item.name} in {array.dtype}, but the spec says {declared}")
+    if is_floating and np.isnan(array).any():
+        raise KernelError(f"the reference returns NaN in {item.name}, which equals nothing")
     is_chosen = declared != item.dtype and item.dtype in names  # by an attribute, so that it has to be rounded
     if is_floating and not is_chosen and array.dtype.itemsize < np.dtype(np.float32).itemsize:
         raise KernelError(

@@ -10,11 +10,11 @@ its variations, goes through all its values in turn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,8 +25,6 @@ from .extents import Extents, Unsatisfiable
 from .sequence import own_values
 from .tensor_dims import dim_names, rest_dims
 from .variations import Cycle, Variation, variations
-
-T = TypeVar("T")
 
 ORDERS = (
     NATURAL,
@@ -41,8 +39,13 @@ LINE = {"cp": 2}
 GRID = {"dp": 2, "cp": 2}
 IDLE = {"dp": 2, "cp": 2, "tp": 2}
 """A mesh whose last axis only replicates."""
-MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, IDLE)
+UNEQUAL = {"dp": 2, "cp": 3}
+MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, UNEQUAL, IDLE)
 REDUCTIONS = ("sum", "max", "min")
+EVERY = 4
+"""Of so many cases one has a dim of extent 1 that is not cut."""
+Pending: TypeAlias = "Mapping[str, str]"
+"""Tensor -> the reduction that is pending."""
 Base = Mapping[str, Axes]
 """Dim -> the mesh axes on which it lies, outermost first."""
 
@@ -173,8 +176,11 @@ class Search:
             fixed[self.key] = fixed[self.query] = 2 * multiples.get(self.query, 2)
         elif self.query and not documents:
             fixed[self.query] = (2 if chunks == 1 else 1) * multiples.get(self.query, 1)
-        extents = self._extents(variation, fixed, multiples, {self.key: fixed.get(self.query, 0)})
-        problem = Problem(self.form, extents, variation.attributes, variation.given, documents, next(self._number) % 7)
+        unlike = {self.key: fixed.get(self.query, 0)}
+        number = next(self._number)
+        extents = self._with_a_one(variation, fixed, multiples, unlike) if number % EVERY == 0 else None
+        extents = extents or self._extents(variation, fixed, multiples, unlike)
+        problem = Problem(self.form, extents, variation.attributes, variation.given, documents, number % 7)
         given = [name for name in self.tensors if self.spec.by_name[name].required or name in variation.given]
         return Case(problem, mesh, {name: self.placed(name, base) for name in given}, order)
 
@@ -183,6 +189,22 @@ class Search:
         problem = case.problem
         variation = Variation(problem.attributes, problem.given, bool(problem.documents) or not self.packed)
         return self.case(case.mesh, base, variation, case.order)
+
+    def _with_a_one(
+        self,
+        variation: Variation,
+        fixed: Mapping[str, int],
+        multiples: Mapping[str, int],
+        unlike: Mapping[str, int],
+    ) -> dict[str, int] | None:
+        """Extents with a 1 in a dim that is not cut, if there are any."""
+        free = [dim for dim in self.dims if dim not in fixed and multiples.get(dim, 1) == 1]
+        for at in self.rng.permutation(len(free)):
+            try:
+                return self._extents(variation, {**fixed, free[at]: 1}, multiples, unlike)
+            except Unsatisfiable:
+                continue
+        return None
 
     def placed(self, tensor: str, base: Base) -> Placed:
         """How a tensor lies if dims do; of two dims with one name only the first one is cut."""
@@ -238,18 +260,24 @@ class Search:
         for op in REDUCTIONS:
             yield Placed(dims, (*partial, (axis, op)))
 
-    def partials(self, case: Case, most: int) -> Iterator[Case]:
-        """Cases in which up to so many tensors are Partial(sum) on the last axis, and the others are whole there."""
-        axis = list(case.mesh)[-1]
-        own = [group for group in self.spec.sharding.linear if set(group) <= case.placed.keys()]
-        subsets = [tuple(group) for group in own]
+    def pending(self, tensors: Sequence[str], most: int) -> list[Pending]:
+        """Tensors that are Partial together: the spec's groups, with any reduction, and any few of the tensors."""
+        found: list[Pending] = []
+        for group in self.spec.sharding.linear:
+            if set(group) <= set(tensors):
+                found += [dict.fromkeys(group, op) for op in REDUCTIONS]
+                found += [{**dict.fromkeys(group, "sum"), group[-1]: "max"}] if len(group) > 1 else []
         for count in range(1, most + 1):
-            subsets += itertools.combinations(case.placed, count)
-        for chosen in dict.fromkeys(subsets):
-            placed = dict(case.placed)
-            for name in chosen:
-                placed[name] = replace(placed[name], partial=((axis, "sum"),))
-            yield replace(case, placed=placed)
+            found += [dict.fromkeys(names, "sum") for names in itertools.combinations(tensors, count)]
+        return list({repr(sorted(one.items())): one for one in found}.values())
+
+    def with_pending(self, case: Case, pending: Pending, axis: str) -> Case:
+        """The case with tensors that are Partial on an axis, on which nothing else lies; absent ones are left out."""
+        placed = dict(case.placed)
+        for name, op in pending.items():
+            if name in placed:
+                placed[name] = replace(placed[name], partial=(*placed[name].partial, (axis, op)))
+        return replace(case, placed=placed)
 
     def random(self, case: Case) -> Case:
         """Every tensor placed at random."""

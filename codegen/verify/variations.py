@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,7 @@ from .extents import Unsatisfiable
 T = TypeVar("T")
 FREE_FLOAT, FREE_INT = 0.37, 3
 OTHER_FLOAT = 0.25
+MOST_COMBINED = 6
 LARGE = 1000
 """Attributes beyond are limits, of which there is no other."""
 
@@ -65,6 +67,7 @@ def variations(spec: Spec, form: str, tensors: Sequence[str], allows: Callable[[
     values = {item.name: attribute_values(spec, form, item) for item in spec.attributes}
     plain = {name: choices[0] for name, choices in values.items()}
     changed = [{**plain, name: choice} for name, choices in values.items() for choice in choices[1:]]
+    changed += combined(values, np.random.default_rng(len(values)))
     every = (Variation(attributes, given) for given in dict.fromkeys(sets) for attributes in [plain, *changed])
     found = [one for one in every if allows(one)]
     if all(item.optional for item in spec.lengths) and any(item.of in spec.bound(form) for item in spec.lengths):
@@ -75,6 +78,17 @@ def variations(spec: Spec, form: str, tensors: Sequence[str], allows: Callable[[
     return found
 
 
+def combined(values: Mapping[str, list[Any]], rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Several attributes changed at once: all, and some drawn combinations; what only two of them do is seen there."""
+    open_ones = [name for name, choices in values.items() if len(choices) > 1]
+    if len(open_ones) < 2:
+        return []
+    found = [{name: choices[-1] for name, choices in values.items()}]
+    for _ in range(MOST_COMBINED):
+        found.append({name: choices[int(rng.integers(len(choices)))] for name, choices in values.items()})
+    return found
+
+
 def attribute_values(spec: Spec, form: str, item: Attribute) -> list[Any]:
     """What an attribute may be; the first one is the usual one."""
     if item.name == spec.format.selector and spec.format.kind == "attribute":
@@ -82,23 +96,24 @@ def attribute_values(spec: Spec, form: str, item: Attribute) -> list[Any]:
     if item.axis:
         return [item.default]  # the dims of `...` are named as the default has them
     if item.choices:
-        return sorted(item.choices, key=lambda choice: choice != item.default)
+        finite = [choice for choice in item.choices if not isinstance(choice, float) or math.isfinite(choice)]
+        return sorted(finite or item.choices, key=lambda choice: choice != item.default)
     if item.type == "bool":
         return [item.default if item.default is not None else True, not item.default]
     context = spec.context_parallel
     if context and context.ratio and context.ratio.by == item.name:
         return [item.default or 1, 2, 3]
     if item.default is not None:
-        return [item.default, *another(item.default)]
+        return [item.default, *another(item.default, spec.attributes.index(item))]
     free: dict[str, list[Any]] = {"float": [FREE_FLOAT], "int": [FREE_INT, 1], "ints": [(1, 2)], "dtype": ["float32"]}
     found = free.get(item.type, [""])
     return [None, found[0]] if item.optional else found
 
 
-def another(default: Any) -> list[Any]:
-    """A second value for an attribute with a default, so that a forgotten one is seen."""
+def another(default: Any, number: int) -> list[Any]:
+    """A second value for an attribute with a default, so that a forgotten one is seen; another one for each number."""
     if isinstance(default, int):
         return [default + 1] if default < LARGE else []
     if isinstance(default, float):
-        return [default + OTHER_FLOAT] if abs(default) < LARGE else []
+        return [default + OTHER_FLOAT * (1 + number / 4)] if abs(default) < LARGE else []
     return []

@@ -7,6 +7,7 @@ What the rule takes is run, what it refuses is looked at, and what is wrong is m
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from .cases import Case, Problem
 from .describe import extension_row, placement_words, wrong_claim
 from .execute import REFUSALS, Claim, Executor
 from .extensions import Extension, extension
+from .extents import Unsatisfiable
 from .judge import Difference, first_difference
 from .problem import GradientError, Oracle, Whole
 from .report import EXTENSION, REFUSED, RIGHT, WRONG, ExtensionRow, OperatorReport
@@ -32,9 +34,9 @@ __all__ = ["DEFAULT", "THOROUGH", "Budget", "Verifier"]
 
 ALONE = "alone"
 MOST_REASONS = 3
-MOST_CONFIRMED = 4
+MOST_CONFIRMED = 8
 """Other values and documents with which an extension has to be right, too."""
-MOST_TRIED_AGAIN = 40
+MOST_TRIED_AGAIN = 100
 MOST_WRONG = 12
 """Wrong cases after which no more are looked for: what is wrong is wrong."""
 
@@ -113,7 +115,7 @@ class Verifier:
             runs += 1
             words.setdefault(id(turn), set()).add(self._judge(search, case).word)
             tick()
-        for case in candidates.on_idle_axes(accepted):
+        for case in itertools.chain(candidates.on_other_meshes(accepted), candidates.with_pending(accepted)):
             if not self._is_enough(search):
                 self._judge(search, case)
                 tick()
@@ -123,16 +125,18 @@ class Verifier:
 
     def _try_again(self, search: Search, turn: Turn) -> None:
         """More cases of a placement that the rule takes, while all are refused: then there is none, and it is wrong."""
-        found = (turn() for _ in range(MOST_TRIED_AGAIN))
-        verdict = Verdict(RIGHT)
-        for case in filter(None, found):
+        cases = [case for _ in range(MOST_TRIED_AGAIN) if (case := turn()) is not None]
+        if len(cases) < MOST_TRIED_AGAIN // 2:
+            return  # single cases, not a base with all its variations
+        refusal = ""
+        for case in cases:
             verdict = self._judge(search, case)
             if verdict.word != REFUSED:
                 return
-        if verdict.word == REFUSED:
-            text = f"infer_layout takes it, but every call is refused: {verdict.refusal}"
-            self.tally.wrong.append((case, failed(text)))
-            self.tally.mark(search.form, placement_words(self.spec, case), case.mesh, WRONG, text)
+            refusal = verdict.refusal
+        text = f"infer_layout takes it, but every call is refused: {refusal}"
+        self.tally.wrong.append((cases[0], failed(text)))
+        self.tally.mark(search.form, placement_words(self.spec, cases[0]), cases[0].mesh, WRONG, text)
 
     def names(self, whole: Whole) -> tuple[str, ...]:
         """The outputs that a call returns."""
@@ -150,10 +154,24 @@ class Verifier:
             return
         self.tally.run_refusals += 1
         found = self._extension(case)
-        others = (replace(search.again(case, base), placed=case.placed) for _ in range(MOST_CONFIRMED))
-        if found is not None and all(self._extension(other) for other in others):
+        if found is not None and all(self._extension(other) for other in self._others(search, case, base)):
             self.tally.extensions.append(found)
             self.tally.mark(search.form, words, case.mesh, EXTENSION)
+
+    def _others(self, search: Search, case: Case, base: Base) -> Iterator[Case]:
+        """The same placement with other values, documents, attributes and optional tensors."""
+        names = {name: dict(placed.partial) for name, placed in case.placed.items() if placed.partial}
+        for _ in range(MOST_CONFIRMED):
+            try:
+                other = search.case(case.mesh, base)
+            except Unsatisfiable:
+                continue  # these attributes fix extents that are to be cut
+            for axis in case.mesh:
+                other = search.with_pending(
+                    other, {name: ops[axis] for name, ops in names.items() if axis in ops}, axis
+                )
+            if all(name in other.placed for name in names):
+                yield other
 
     def _extension(self, case: Case) -> Extension | None:
         try:
