@@ -50,6 +50,7 @@ class Candidates:
         self.ask = ask
         self.look = look
         self.tally = tally
+        self._drawn = itertools.count()
 
     def accepted(self) -> list[OnMesh]:
         """The bases that the rule takes. What it refuses on one axis is looked at."""
@@ -111,10 +112,10 @@ class Candidates:
         """Some of the bases on axes of unequal sizes, on more ranks, and beside an axis that only replicates."""
         for mesh, like in ((IDLE, GRID), (UNEQUAL, GRID), ({"cp": 3}, LINE), ({"cp": 4}, LINE)):
             bases = [base for known, base in accepted if known is like and base]
-            found = (
-                self.drawn(mesh, bases[at], self._shares(bases[at])) for at in self.search.rng.permutation(len(bases))
-            )
-            cases = (case for case in found if case is not None and self._is_taken(case))
+            order = self.search.rng.permutation(len(bases))
+            drawn = (self.drawn(mesh, bases[at], self._shares(bases[at])) for at in order)
+            found = itertools.chain.from_iterable((case, *self._with_one_left(case)[:1]) for case in drawn if case)
+            cases = (case for case in found if self._is_taken(case))
             yield from itertools.islice(cases, self.budget.others)
 
     def with_pending(self, accepted: list[OnMesh]) -> Iterator[Case]:
@@ -158,7 +159,7 @@ class Candidates:
             turn = next(turns)
             if turn % 2 == 0 and last and last[0].problem.documents:
                 return search.again(last[0], base)  # what was kept of an earlier call is not to be used
-            found = self.drawn(mesh, base, shares, equal=turn % 3 == 0)
+            found = self.drawn(mesh, base, shares, equal=next(self._drawn) % 3 == 0)
             last[:] = [found] if found else []
             return found
 
@@ -187,15 +188,17 @@ class Candidates:
             case = self.drawn(mesh, base)
             if case is None:
                 continue
-            sharded = [name for name, placed in case.placed.items() if not placed.is_whole]
-            for kept in dict.fromkeys(sharded[:1] + sharded[-1:]):
-                placed = {
-                    name: one if name == kept else Placed(((),) * len(one.dims)) for name, one in case.placed.items()
-                }
-                other = replace(case, placed=placed)
-                if self._has_all_documents(other) and self._is_taken(other):
-                    found.append(other)
+            found += [other for other in self._with_one_left(case) if self._is_taken(other)]
         return self._shuffled(found)
+
+    def _with_one_left(self, case: Case) -> list[Case]:
+        """The case with only the last sharded tensor left so, and with only the first one."""
+        sharded = [name for name, placed in case.placed.items() if not placed.is_whole]
+        found = []
+        for kept in dict.fromkeys(sharded[-1:] + sharded[:1]):
+            placed = {name: one if name == kept else Placed(((),) * len(one.dims)) for name, one in case.placed.items()}
+            found.append(replace(case, placed=placed))
+        return [other for other in found if self._has_all_documents(other)]
 
     def _deviations(self, accepted: list[OnMesh]) -> list[Case]:
         """Accepted cases in which a tensor lies otherwise, is Partial, or everything is drawn."""

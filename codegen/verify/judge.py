@@ -54,6 +54,9 @@ def first_difference(case: Case, whole: Whole, claim: Claim, seen: Sequence[Seen
             text = f"infer_layout says {claim.outputs[name]}, but the output came with {one.placed[name]}"
             return Difference("output", name, rank, (), str(claim.outputs[name]), str(one.placed[name]), text)
         for name, shape in one.shapes.items():
+            if one.outputs[name].dtype != whole.outputs[name].dtype:
+                expected, got = str(whole.outputs[name].dtype), str(one.outputs[name].dtype)
+                return Difference("output", name, rank, (), expected, got, f"it is in {got}, not in {expected}")
             if shape != whole.outputs[name].shape:
                 expected = str(tuple(whole.outputs[name].shape))
                 text = f"the global shape is {shape}, not {expected}"
