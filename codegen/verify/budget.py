@@ -23,7 +23,7 @@ class Budget:
         pending: Cases with Partial inputs that the rule takes.
     """
 
-    runs: int = 40
+    runs: int = 30
     refusals: int = 24
     deviations: int = 3
     random: int = 20

@@ -33,6 +33,7 @@ class Extents:
         named = [name for name in spec.dim_docs if name in spec.bound(form) and name not in spec.counts]
         self.dims = [*named, *rest_dims(spec, form)]
         self._tried = 0
+        self._pools: dict[tuple[Any, ...], list[int]] = {}
 
     @cached_property
     def requirements(self) -> list[Requirement]:
@@ -93,6 +94,13 @@ class Extents:
 
     def _pool(self, dim: str, names: Mapping[str, Any], multiple: int) -> list[int]:
         """Extents of a dim that satisfy what is required of it alone. The dim with the fewest is decided first."""
+        involved = {name for item in self._concerned[dim] for name in item.names}
+        key = (dim, multiple, *(repr(names[name]) for name in sorted(involved) if name in names))
+        if key not in self._pools:
+            self._pools[key] = self._new_pool(dim, names, multiple)
+        return self._pools[key]
+
+    def _new_pool(self, dim: str, names: Mapping[str, Any], multiple: int) -> list[int]:
         literals = sorted(value for item in self._concerned[dim] for value in literals_in(item.condition) if value > 0)
         pool = [*literals, *POWERS, *PREFERRED] if self._concerned[dim] else [*PREFERRED]
         scaled = [lcm(value, multiple) for value in pool] + [multiple * factor for factor in (1, 2, 3, 4, 5, 6, 8)]

@@ -125,18 +125,22 @@ class Verifier:
 
     def _try_again(self, search: Search, turn: Turn) -> None:
         """More cases of a placement that the rule takes, while all are refused: then there is none, and it is wrong."""
-        cases = [case for _ in range(MOST_TRIED_AGAIN) if (case := turn()) is not None]
-        if len(cases) < MOST_TRIED_AGAIN // 2:
-            return  # single cases, not a base with all its variations
+        refused = []
         refusal = ""
-        for case in cases:
+        for _ in range(MOST_TRIED_AGAIN):
+            case = turn()
+            if case is None:
+                continue
             verdict = self._judge(search, case)
             if verdict.word != REFUSED:
                 return
+            refused.append(case)
             refusal = verdict.refusal
+        if len(refused) < MOST_TRIED_AGAIN // 2:
+            return  # single cases, not a base with all its variations
         text = f"infer_layout takes it, but every call is refused: {refusal}"
-        self.tally.wrong.append((cases[0], failed(text)))
-        self.tally.mark(search.form, placement_words(self.spec, cases[0]), cases[0].mesh, WRONG, text)
+        self.tally.wrong.append((refused[0], failed(text)))
+        self.tally.mark(search.form, placement_words(self.spec, refused[0]), refused[0].mesh, WRONG, text)
 
     def names(self, whole: Whole) -> tuple[str, ...]:
         """The outputs that a call returns."""
