@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,16 @@ class Budget:
 
     runs: int = 30
     refusals: int = 24
-    deviations: int = 3
+    deviations: int = 2
     random: int = 20
     partials: int = 1
     meshes: int = 2
     others: int = 2
     pending: int = 8
+
+    def without_gradients(self) -> Budget:
+        """For an operator without a backward, whose cases cost less: more of them."""
+        return replace(self, runs=2 * self.runs, others=2 * self.others)
 
 
 DEFAULT = Budget()

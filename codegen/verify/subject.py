@@ -17,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..plan import derive_operator
 from ..render import render_operator
 from ..spec.expression import Name, calls_in
@@ -109,7 +111,8 @@ def as_kernel(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 
     def kernel(*args: Any) -> tuple[Any, ...]:
         try:
-            made = function(*args)
+            with np.errstate(all="ignore"):  # what is no number is looked at afterwards
+                made = function(*args)
         except Exception as error:
             raise KernelError(f"{type(error).__name__}: {error}{place(error)}") from error
         return made if isinstance(made, tuple) else (made,)

@@ -47,7 +47,7 @@ class Verifier:
     def __init__(self, subject: Subject, budget: Budget = DEFAULT, seed: int = 0, most_wrong: int = MOST_WRONG) -> None:
         self.subject = subject
         self.spec = subject.spec
-        self.budget = budget
+        self.budget = budget if subject.with_cotangents else budget.without_gradients()
         self.most_wrong = most_wrong
         self.executor = Executor(subject)
         self.oracle = Oracle(subject)

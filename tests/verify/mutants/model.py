@@ -112,7 +112,7 @@ def find(mutant: Mutant, budget: Budget = DEFAULT) -> Found:
     if report.passed:
         return Found("", report.cases)
     if not report.claims:
-        return Found("nothing is taken", report.cases)
+        return Found("", report.cases)  # that nothing is taken is no finding
     claim = report.claims[0]
     what = "a call that fails" if claim.what == "error" else f"{claim.what} {claim.name}".strip()
     return Found(f"{what}, {claim.form}", report.cases)
