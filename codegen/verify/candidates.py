@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -104,9 +105,22 @@ class Candidates:
         def cut() -> Case | None:
             return cuts.popleft() if cuts else None
 
+        orders = self._each_order(accepted)
         for number, at in enumerate(self.search.rng.permutation(len(accepted))):
             yield self._on_base(*accepted[at])
             yield deviation if number % 2 else cut
+            if number % 2 == 0:
+                yield lambda: next(orders, None)
+
+    def _each_order(self, accepted: list[OnMesh]) -> Iterator[Case | None]:
+        """A case in each order, on ranks that share a sequence."""
+        shared = [one for one in accepted if self._shares(one[1])]
+        for order in self.search.orders.values if shared else ():
+            mesh, base = shared[int(self.search.rng.integers(len(shared)))]
+            for _ in range(MOST_DRAWN):
+                with suppress(Unsatisfiable):
+                    yield self.search.case(mesh, base, order=order)
+                    break
 
     def on_other_meshes(self, accepted: list[OnMesh]) -> Iterator[Case]:
         """Some of the bases on axes of unequal sizes, on more ranks, and beside an axis that only replicates."""
