@@ -42,8 +42,7 @@ def test_wrong_rules_are_found(mutant: str, what: str) -> None:
     report = verified("mutant", "mindspore", 2, mutant)
     assert not report["passed"]
     assert report["right"] > 0
-    claim = report["claims"][0]
-    assert f"{claim['what']} {claim['name']}".startswith(what)
+    assert any(f"{claim['what']} {claim['name']}".startswith(what) for claim in report["claims"])
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,8 @@ def test_wrong_rules_are_found(mutant: str, what: str) -> None:
     report = verified("mutant", "torch", 2, mutant)
     assert not report["passed"]
     assert report["right"] > 0
-    claim = report["claims"][0]
-    assert f"{claim['what']} {claim['name']}".startswith(what)
-    assert claim["mesh"] == {"cp": 2}
+    assert any(f"{claim['what']} {claim['name']}".startswith(what) for claim in report["claims"])
+    assert all(claim["mesh"] == {"cp": 2} for claim in report["claims"])
 
 
 @pytest.mark.parametrize(
