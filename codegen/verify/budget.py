@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+from .meshes import MESHES, meshes_of
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Budget:
         others: Cases on each of the other meshes: axes of unequal sizes, three and four ranks, an axis that only
             replicates.
         pending: Cases with Partial inputs that the rule takes.
+        ranks: Cases with another number of ranks are left out; 0 where there is any number of them.
     """
 
     runs: int = 30
@@ -31,6 +35,12 @@ class Budget:
     meshes: int = 2
     others: int = 2
     pending: int = 8
+    ranks: int = 0
+
+    @property
+    def chosen(self) -> tuple[Mapping[str, int], ...]:
+        """The meshes that are gone through."""
+        return meshes_of(self.ranks) if self.ranks else MESHES[: self.meshes]
 
     def without_gradients(self) -> Budget:
         """For an operator without a backward, whose cases cost less: more of them."""

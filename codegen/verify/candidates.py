@@ -16,7 +16,8 @@ from .cases import NATURAL, Case, Placed
 from .describe import base_words, partial_words, placement_words
 from .execute import Claim
 from .extents import Unsatisfiable
-from .search import GRID, IDLE, LINE, MESHES, UNEQUAL, Base, Search
+from .meshes import GRID, IDLE, LINE, UNEQUAL
+from .search import Base, Search
 from .sequence import sequence_of
 from .tally import Tally, failed
 
@@ -57,7 +58,7 @@ class Candidates:
         """The bases that the rule takes. What it refuses on one axis is looked at."""
         return [
             (mesh, base)
-            for mesh in MESHES[: self.budget.meshes]
+            for mesh in self.budget.chosen
             for base in self.search.bases(mesh)
             if self._is_accepted(mesh, base)
         ]
@@ -129,7 +130,7 @@ class Candidates:
             order = self.search.rng.permutation(len(bases))
             drawn = (self.drawn(mesh, bases[at], self._shares(bases[at])) for at in order)
             found = itertools.chain.from_iterable((case, *self._with_one_left(case)[:1]) for case in drawn if case)
-            cases = (case for case in found if self._is_taken(case))
+            cases = (case for case in found if self._fits(case) and self._is_taken(case))
             yield from itertools.islice(cases, self.budget.others)
 
     def with_pending(self, accepted: list[OnMesh]) -> Iterator[Case]:
@@ -162,7 +163,7 @@ class Candidates:
             else:
                 found = self.drawn(GRID, {})
                 cases = [search.with_pending(search.with_pending(found, pending, "cp"), other, "dp")] if found else []
-            yield from (case for case in cases if self._is_taken(case))
+            yield from (case for case in cases if self._fits(case) and self._is_taken(case))
 
     def _on_base(self, mesh: Mapping[str, int], base: Base) -> Turn:
         search, turns = self.search, itertools.count(1)
@@ -245,4 +246,9 @@ class Candidates:
         return all(len(found) == groups for found in case.problem.documents.values())
 
     def _shuffled(self, cases: list[Case]) -> list[Case]:
-        return [cases[at] for at in self.search.rng.permutation(len(cases))]
+        fitting = [case for case in cases if self._fits(case)]
+        return [fitting[at] for at in self.search.rng.permutation(len(fitting))]
+
+    def _fits(self, case: Case) -> bool:
+        """Whether there are as many ranks as the case wants."""
+        return self.budget.ranks in (0, case.ranks)

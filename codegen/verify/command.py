@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FINE, FINDINGS, USAGE = 0, 1, 2
 LIMIT, THOROUGH_LIMIT = 600.0, 6000.0
+NPROC = 2
 
 
 @click.command()
@@ -38,6 +39,14 @@ LIMIT, THOROUGH_LIMIT = 600.0, 6000.0
 @click.option("--case", "case", metavar="TEXT|@FILE", help="Run one case of a report again; SPECS is its spec.")
 @click.option("--rule", default="", metavar="MODULE:CLASS", help="A rule by hand, in place of the generated one.")
 @click.option("--reference", default="", metavar="MODULE:FUNCTION", help="In place of the spec's reference.")
+@click.option(
+    "--platform",
+    default="numpy",
+    show_default=True,
+    type=click.Choice(["numpy", "torch", "mindspore"]),
+    help="What ranks run on: numpy for threads of one process, the others for processes of that framework.",
+)
+@click.option("--nproc", type=click.IntRange(2), help=f"How many processes of torch or mindspore.  [default: {NPROC}]")
 @click.option("-v", "--verbose", is_flag=True, help="List what was covered, too.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Operators at once; one for each processor without.")
 @click.option(
@@ -61,6 +70,8 @@ def verify(
     case: str | None,
     rule: str,
     reference: str,
+    platform: str,
+    nproc: int | None,
     verbose: bool,
     jobs: int | None,
     timeout: float | None,
@@ -80,12 +91,13 @@ def verify(
     if output is not None and form not in ("json", "html"):
         raise click.UsageError("-o takes a report of --format json or html")
     text = case_text(case, form)
+    nproc = ranks_of(platform, nproc, text)
     try:
         library = load_library(specs)
     except SpecError as error:
         sys.exit(show(error, form))
     tasks = [
-        Task(spec, library.folder, thorough, seed, rule, reference, text)
+        Task(spec, library.folder, thorough, seed, rule, reference, text, platform, nproc)
         for spec in library.specs
         if spec.op in library.selected
     ]
@@ -95,7 +107,8 @@ def verify(
     limit = timeout or (THOROUGH_LIMIT if thorough else LIMIT)
     if text:
         sys.exit(run_again(tasks[0], limit))
-    sys.exit(run_all(tasks, form, output, jobs or processors(), limit, use_cache, verbose))
+    at_once = jobs or max(1, processors() // max(1, nproc))
+    sys.exit(run_all(tasks, form, output, at_once, limit, use_cache, verbose))
 
 
 def case_text(case: str | None, form: str) -> str:
@@ -116,6 +129,28 @@ def case_text(case: str | None, form: str) -> str:
     except ValueError as error:
         raise click.UsageError(f"--case: {error}") from None
     return case
+
+
+def ranks_of(platform: str, nproc: int | None, text: str) -> int:
+    """How many processes there are to be; 0 where ranks are threads."""
+    from .cases import Case
+    from .ranks import PlatformError, check_platform, check_ranks
+    from .task import NUMPY
+
+    if platform == NUMPY:
+        if nproc is not None:
+            raise click.UsageError("--nproc belongs to --platform torch or mindspore: threads are as many as it takes")
+        return 0
+    ranks = Case.from_text(text).ranks if text else nproc or NPROC
+    if nproc not in (None, ranks):
+        raise click.UsageError(f"--nproc {nproc}: the case has {ranks} ranks")
+    try:
+        if not text:
+            check_ranks(ranks)
+        check_platform(platform)
+    except PlatformError as error:
+        raise click.UsageError(str(error)) from None
+    return ranks
 
 
 def run_again(task: Task, limit: float) -> int:
@@ -167,7 +202,9 @@ def run_all(
         is_environment = is_environment or outcome.kind == "environment"
     kept.cache.prune()
     first = tasks[0]
-    options = {"thorough": first.thorough, "seed": first.seed}
+    options: dict[str, Any] = {"thorough": first.thorough, "seed": first.seed}
+    if first.nproc:
+        options |= {"platform": first.platform, "nproc": first.nproc}
     report = Report(tuple(reports[at] for at in range(len(tasks))), options, verbose)
     lines = printed(report, tasks, form)
     if output is None:

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import autograd
-import autograd.numpy as anp
 import numpy as np
-from autograd.tracer import getval
 
 from hyper_parallel import DeviceMesh, DTensor, get_platform, init_device_mesh
 from hyper_parallel.context_parallel import SequenceOrder, sequence_order
@@ -21,6 +18,7 @@ from hyper_parallel.core.shard._op_dispatch import _OP_DISPATCHER
 from hyper_parallel.platform.numpy.virtual_ranks import run_ranks
 
 from .cases import Case, Placed
+from .frameworks import NUMPY, Framework
 from .placing import held, layout_of, part, placed_of
 from .problem import Whole
 from .sequence import keywords_on, own_values
@@ -57,16 +55,98 @@ class Seen:
     gradients: Mapping[str, Any]
 
 
-class Executor:
-    """Runs the cases of one operator in this process. One at a time: it says which kernels the platform loads."""
+class RankCalls:
+    """The calls of one operator in this process, whatever its platform: it says which kernels the platform loads."""
+
+    def __init__(self, subject: Subject, framework: Framework) -> None:
+        def load_kernel(name: str) -> Any:
+            return framework.kernel(subject.kernel(name))
+
+        get_platform().load_kernel = load_kernel  # type: ignore[method-assign, assignment]
+        self.subject = subject
+        self.framework = framework
+        self.op = subject.rule(subject.spec.op)
+
+    def on_rank(self, case: Case, whole: Whole, claim: Claim) -> Seen:
+        """The rank's own part of a case."""
+        return self.made(case, whole, claim)[0]
+
+    def mesh(self, case: Case) -> DeviceMesh:
+        """The mesh of a case, made by all ranks together."""
+        return init_device_mesh("cpu", tuple(case.mesh.values()), mesh_dim_names=tuple(case.mesh))
+
+    def made(self, case: Case, whole: Whole, claim: Claim) -> tuple[Seen, dict[str, DTensor], dict[str, Any]]:
+        """What the rank holds after the call, and the framework's outputs and gradients themselves."""
+        spec, rank, framework = self.subject.spec, get_platform().rank, self.framework
+        mesh = self.mesh(case)
+        own = own_values(spec, case.problem.form)
+        local = {
+            name: framework.tensor(held(case, name, tensor, case.placed[name], rank))
+            for name, tensor in whole.tensors.items()
+            if name not in own
+        }
+        layouts = {name: layout_of(case.placed[name], mesh) for name in local}
+        others = {
+            name: framework.tensor(value) if isinstance(value, np.ndarray) else value
+            for name, value in keywords_on(spec, case, whole, rank).items()
+        }
+        cotangents = {
+            name: framework.tensor(part(case, value, claim.outputs[name].dims, rank))
+            for name, value in whole.cotangents.items()
+        }
+        wanted = [name for name in whole.gradients if name in local] if claim.gradients else []
+        seen: dict[str, Any] = {}
+
+        def loss(*values: Any) -> Any:
+            held_now = {**local, **dict(zip(wanted, values, strict=True))}
+            given = {name: DTensor.from_layout(value, layouts[name]) for name, value in held_now.items()}
+            made = self.call({**others, **given})
+            outputs = dict(zip(claim.outputs, made if isinstance(made, tuple) else (made,), strict=True))
+            seen.update(outputs)
+            return sum(framework.total(outputs[name].to_local(), value) for name, value in cotangents.items())
+
+        if wanted:
+            gradients = dict(zip(wanted, framework.gradients(loss, [local[name] for name in wanted]), strict=True))
+        else:
+            loss()
+            gradients = {}
+        found = Seen(
+            {name: framework.array(output.to_local()) for name, output in seen.items()},
+            {name: placed_of(output.layout) for name, output in seen.items()},
+            {name: tuple(output.shape) for name, output in seen.items()},
+            {name: framework.array(gradient) for name, gradient in gradients.items()},
+        )
+        return found, seen, gradients
+
+    def call(self, given: Mapping[str, Any]) -> Any:
+        """The operator with required arguments by position and the others by keyword, as people write it."""
+        arguments = self.subject.spec.arguments
+        args = tuple(given[item.name] for item in arguments if item.required)
+        optional = [item.name for item in arguments if not item.required]
+        kwargs = {name: given[name] for name in optional if given.get(name) is not None}
+        if self.subject.function is not None:
+            return self.subject.function.apply(*args, **kwargs)
+        return _OP_DISPATCHER.dispatch(self._plain(), args, kwargs)
+
+    def _plain(self) -> Any:
+        """The reference under the operator's name, for a rule without a generated function."""
+        reference = self.framework.kernel(self.subject.reference)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return reference(*args, **kwargs)
+
+        run.__name__ = self.subject.spec.op
+        return run
+
+
+class Executor(RankCalls):
+    """Runs the cases of one operator on virtual ranks, one at a time."""
 
     def __init__(self, subject: Subject) -> None:
         platform = get_platform()
         if platform.name != "numpy":
             raise RuntimeError(f"virtual ranks are those of the NumPy platform, but this process has {platform.name}")
-        platform.load_kernel = subject.kernel  # type: ignore[method-assign, assignment]
-        self.subject = subject
-        self.op = subject.rule(subject.spec.op)
+        super().__init__(subject, NUMPY)
 
     def claim(self, case: Case, whole: Whole, names: tuple[str, ...]) -> Claim:
         """Ask the rule about a case, without running anything. `names` are the outputs that the call returns."""
@@ -108,64 +188,6 @@ class Executor:
         """
         with sequence_order(order_of(case)):
             return run_ranks(self.on_rank, case.ranks, case, whole, claim)
-
-    def on_rank(self, case: Case, whole: Whole, claim: Claim) -> Seen:
-        """The rank's own part of a case."""
-        spec, rank = self.subject.spec, get_platform().rank
-        mesh = init_device_mesh("cpu", tuple(case.mesh.values()), mesh_dim_names=tuple(case.mesh))
-        own = own_values(spec, case.problem.form)
-        local = {
-            name: held(case, name, tensor, case.placed[name], rank)
-            for name, tensor in whole.tensors.items()
-            if name not in own
-        }
-        layouts = {name: layout_of(case.placed[name], mesh) for name in local}
-        others = keywords_on(spec, case, whole, rank)
-        wanted = [name for name in whole.gradients if name in local] if claim.gradients else []
-        seen: dict[str, Any] = {}
-
-        def loss(*values: Any) -> Any:
-            held_now = {**local, **dict(zip(wanted, values, strict=True))}
-            given = {name: DTensor.from_layout(value, layouts[name]) for name, value in held_now.items()}
-            made = self.call({**others, **given})
-            outputs = dict(zip(claim.outputs, made if isinstance(made, tuple) else (made,), strict=True))
-            seen.update(outputs)
-            return sum(
-                anp.sum(outputs[name].to_local() * part(case, value, claim.outputs[name].dims, rank))
-                for name, value in whole.cotangents.items()
-            )
-
-        if wanted:
-            gradients = autograd.grad(loss, argnum=tuple(range(len(wanted))))(*(local[name] for name in wanted))
-        else:
-            loss()
-            gradients = ()
-        return Seen(
-            {name: np.asarray(getval(output.to_local())) for name, output in seen.items()},
-            {name: placed_of(output.layout) for name, output in seen.items()},
-            {name: tuple(output.shape) for name, output in seen.items()},
-            dict(zip(wanted, map(np.asarray, gradients), strict=True)),
-        )
-
-    def call(self, given: Mapping[str, Any]) -> Any:
-        """The operator with required arguments by position and the others by keyword, as people write it."""
-        arguments = self.subject.spec.arguments
-        args = tuple(given[item.name] for item in arguments if item.required)
-        optional = [item.name for item in arguments if not item.required]
-        kwargs = {name: given[name] for name in optional if given.get(name) is not None}
-        if self.subject.function is not None:
-            return self.subject.function.apply(*args, **kwargs)
-        return _OP_DISPATCHER.dispatch(self._plain(), args, kwargs)
-
-    def _plain(self) -> Any:
-        """The reference under the operator's name, for a rule without a generated function."""
-        reference = self.subject.reference
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            return reference(*args, **kwargs)
-
-        run.__name__ = self.subject.spec.op
-        return run
 
 
 def is_raised_on_purpose(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..cache import Cache
 from ..package import CODE, folder_of
 from .report import OperatorReport
-from .task import Task
+from .task import NUMPY, Task
 
 LIBRARIES = ("numpy", "autograd", "ml_dtypes")
 
@@ -39,6 +39,8 @@ class KeptReports:
         if task.folder not in self._references:  # the operators of a library share it
             self._references[task.folder] = digest(task.folder / "reference")
         options = f"{task.thorough} {task.seed}"
+        if task.platform != NUMPY:
+            options += f" {installed(task.platform)} {task.nproc}"
         parts = (task.spec.op, task.spec.source.text, self._references[task.folder], self._shared, options)
         return self.cache.key("verify", *parts)
 

@@ -20,11 +20,11 @@ from ..library import load_library
 from ..spec.model import Spec
 from .cases import Case
 from .describe import placement_words
-from .execute import Claim, Executor, Seen
+from .execute import Claim, Seen
 from .extents import Extents
 from .judge import ROUNDINGS, Difference, compared
 from .placing import REDUCTIONS, held, part, reduced
-from .problem import Oracle, Whole
+from .problem import Whole
 from .report import REFUSED
 from .sequence import in_dealt_order, keywords_on, own_values
 from .subject import Subject, load_subject
@@ -64,16 +64,20 @@ class OpenCase:
         case: The case.
         subject: The operator: rule, function, reference.
 
+    Args:
+        verifier: Of the operator, with the ranks that run the case: virtual ones without.
+
     Raises:
         CaseError: The case is none of this operator's.
     """
 
-    def __init__(self, subject: Subject, case: Case) -> None:
+    def __init__(self, subject: Subject, case: Case, verifier: Verifier | None = None) -> None:
         check_case(subject.spec, case)
         self.subject = subject
         self.case = case
-        self._executor = Executor(subject)
-        self._oracle = Oracle(subject)
+        self._verifier = verifier or Verifier(subject)
+        self._executor = self._verifier.executor
+        self._oracle = self._verifier.oracle
 
     @cached_property
     def whole(self) -> Whole:
@@ -129,7 +133,7 @@ class OpenCase:
 
     def verdict(self) -> Verdict:
         """Right, wrong or refused, and the first difference."""
-        return Verifier(self.subject).verdict(self.case)
+        return self._verifier.verdict(self.case)
 
     def difference(self) -> Difference | None:
         """The first thing that is wrong; None if nothing is."""

@@ -35,12 +35,6 @@ ORDERS = (
         for keys in ("natural", "dealt")
     ),
 )
-LINE = {"cp": 2}
-GRID = {"dp": 2, "cp": 2}
-IDLE = {"dp": 2, "cp": 2, "tp": 2}
-"""A mesh whose last axis only replicates."""
-UNEQUAL = {"dp": 2, "cp": 3}
-MESHES: tuple[Mapping[str, int], ...] = (LINE, GRID, {"cp": 3}, UNEQUAL, IDLE)
 REDUCTIONS = ("sum", "max", "min")
 EVERY = 4
 """Of so many cases one has a dim of extent 1 that is not cut."""

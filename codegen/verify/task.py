@@ -7,13 +7,15 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..spec.model import Spec
 
+NUMPY = "numpy"
 CODE = Path(__file__).parents[1]
 WHOLE_MACHINE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Libraries that would start threads for matrices of a few elements."""
@@ -31,6 +33,8 @@ class Task:
         rule: `module:Class` of a rule by hand; empty for the generated one.
         reference: `module:function`; empty for the spec's.
         case: The one case to run again, as text; empty for all.
+        platform: What the ranks run on: numpy for threads of one process, torch or mindspore for processes.
+        nproc: How many processes; a case has as many as its mesh.
     """
 
     spec: Spec
@@ -40,6 +44,8 @@ class Task:
     rule: str = ""
     reference: str = ""
     case: str = ""
+    platform: str = NUMPY
+    nproc: int = 0
 
     @property
     def shown(self) -> str:
@@ -49,7 +55,8 @@ class Task:
     @property
     def words(self) -> list[str]:
         """The task as arguments of the command, without a case."""
-        given = [("--rule", self.rule), ("--reference", self.reference)]
+        platform = "" if self.platform == NUMPY else self.platform
+        given = [("--rule", self.rule), ("--reference", self.reference), ("--platform", platform)]
         return [self.shown, *(word for name, value in given if value for word in (name, value))]
 
 
@@ -85,15 +92,18 @@ def perform(task: Task, tick: Callable[[], None]) -> Outcome:
     """Do it in this process. Whatever is raised is told in a sentence or two."""
     from .cases import Case
     from .extents import Unsatisfiable
+    from .ranks import PlatformError
     from .replay import CaseError, OpenCase
     from .subject import KernelError, SubjectError, load_subject
-    from .verifier import Verifier
 
     try:
         subject = load_subject(task.spec, task.folder, task.rule, task.reference)
-        if task.case:
-            return Outcome("done", OpenCase(subject, Case.from_text(task.case)).told())
-        return Outcome("done", Verifier(subject, budget_of(task), task.seed).report(task.shown, tick).as_json())
+        with verifier(task, subject) as found:
+            if task.case:
+                return Outcome("done", OpenCase(subject, Case.from_text(task.case), found).told())
+            return Outcome("done", found.report(task.shown, tick).as_json())
+    except PlatformError as error:
+        return Outcome("environment", str(error))
     except CaseError as error:
         return Outcome("usage", str(error))
     except SubjectError as error:
@@ -107,6 +117,20 @@ def perform(task: Task, tick: Callable[[], None]) -> Outcome:
         return Outcome("failed", f"the rule or the reference ended the process with exit code {error.code}.")
     except Exception as error:
         return Outcome("failed", f"verification came to an end{place(error)}: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def verifier(task: Task, subject: Any) -> Iterator[Any]:
+    """The verifier of a task; ranks that are processes end with the block."""
+    from .verifier import Verifier
+
+    if task.platform == NUMPY:
+        yield Verifier(subject, budget_of(task), task.seed)
+        return
+    from .platforms import ProcessVerifier, started
+
+    with started(subject, task.folder, task.platform, task.nproc, rule=task.rule, reference=task.reference) as ranks:
+        yield ProcessVerifier(subject, ranks, budget_of(task), task.seed)
 
 
 def place(error: Exception) -> str:

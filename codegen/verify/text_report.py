@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from .report import ExtensionRow, OperatorReport, Report, WrongClaim
-from .task import Task
+from .task import NUMPY, Task
 
 COLUMNS = ("", "operator", "right", "wrong", "extensions", "refused", "time")
 WIDTH = 100
@@ -61,6 +61,8 @@ def coloured(line: str, passed: bool) -> str:
 def summary(report: Report) -> str:
     count = len(report.operators)
     words = f"{count} operator{'s' if count != 1 else ''}"
+    if "nproc" in report.options:
+        words += f" on {report.options['nproc']} processes of {report.options['platform']}"
     failed = sum(not one.passed for one in report.operators)
     more = "" if report.verbose else "; --verbose lists what was covered"
     return f"{words}: {'all right' if not failed else f'{failed} wrong or not verified'}{more}"
@@ -91,7 +93,7 @@ def claim_lines(operator: OperatorReport, claim: WrongClaim, task: Task) -> list
         "",
         command(claim, task),
         "",
-        "  as a script:",
+        "  as a script:" if task.platform == NUMPY else "  as a script, on threads of NumPy:",
         "",
         *script(claim, task).splitlines(),
     ]

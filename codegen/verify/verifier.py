@@ -18,13 +18,14 @@ from .budget import DEFAULT, THOROUGH, Budget
 from .candidates import Candidates, Turn
 from .cases import Case, Problem
 from .describe import extension_row, placement_words, wrong_claim
-from .execute import REFUSALS, Claim, Executor
+from .execute import REFUSALS, Claim, Executor, Seen
 from .extensions import Extension, extension
 from .extents import Unsatisfiable
 from .judge import Difference, first_difference
+from .meshes import LINE
 from .problem import GradientError, Oracle, Whole
 from .report import EXTENSION, REFUSED, RIGHT, WRONG, ExtensionRow, OperatorReport
-from .search import LINE, MESHES, Base, Search
+from .search import Base, Search
 from .sequence import in_dealt_order, sequence_of
 from .shrink import smaller
 from .subject import KernelError, Subject
@@ -65,7 +66,6 @@ class Verifier:
         for found in tally.by_kind():
             case, difference = smaller(min(found, key=lambda one: one[0].size), self.difference)
             claims.append(replace(wrong_claim(self.spec, case, difference), count=len(found)))
-        meshes = MESHES[: self.budget.meshes]
         return OperatorReport(
             op=self.spec.op,
             spec=shown,
@@ -73,7 +73,7 @@ class Verifier:
             wrong=len(tally.wrong),
             refused=tally.refused,
             checked_refusals=tally.run_refusals,
-            space=sum(search.count(mesh) for search in self.searches.values() for mesh in meshes),
+            space=sum(search.count(mesh) for search in self.searches.values() for mesh in self.budget.chosen),
             covered={what: list(words) for what, words in tally.covered.items()},
             claims=tuple(claims),
             extensions=tuple(unique(extension_row(self.spec, one) for one in tally.extensions)),
@@ -250,8 +250,12 @@ class Verifier:
             return Verdict(WRONG, failed(f"a rank gives the operator what it refuses: {error}"))
         except Exception as error:
             return Verdict(WRONG, failed(f"{type(error).__name__}: {error}"))
-        difference = first_difference(case, dealt, claim, seen)
+        difference = self.compare(case, dealt, claim, seen)
         return Verdict(WRONG if difference else RIGHT, difference)
+
+    def compare(self, case: Case, dealt: Whole, claim: Claim, seen: list[Seen]) -> Difference | None:
+        """What is wrong with what the ranks hold."""
+        return first_difference(case, dealt, claim, seen)
 
 
 def unique(rows: Iterable[ExtensionRow]) -> Iterator[ExtensionRow]:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hpgen.library import load_library
-from hpgen.verify import processes
+from hpgen.verify import processes, ranks
 from hpgen.verify.task import Task
 
 from .small_specs import ROOT, WINDOW, small_spec, verify, write_small
@@ -187,6 +187,26 @@ def test_the_platform_is_numpy_whatever_is_set(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_a_framework_that_cannot_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "torch.py").write_text("raise ImportError('libtorch.so is missing')")
+    write_small(tmp_path, {"npu_window": small_spec("npu_window")}, {"window": WINDOW})
+    options = ("--platform", "torch", "--no-cache")
+    result = verify("specs/", *options, cwd=tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    assert result.returncode == 2
+    text = " ".join(result.stdout.split())
+    assert "the 2 processes of torch could not be started: rank 0: ImportError: libtorch.so is missing" in text
+
+
+def test_a_framework_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "find_spec", lambda name: None)
+    for platform, extra in (("torch", "'hpgen[torch]'"), ("mindspore", "'hpgen[mindspore]', on Python 3.10 to 3.12")):
+        with pytest.raises(ranks.PlatformError) as error:
+            ranks.check_platform(platform)
+        expected = f"{platform} is not installed in this Python; install it with: pip install {extra}"
+        assert str(error.value) == expected
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -196,6 +216,9 @@ def test_the_platform_is_numpy_whatever_is_set(tmp_path: Path) -> None:
         (["specs/", "--case", "{}", "--format", "html"], "--case prints text only"),
         (["specs/", "--rule", "a:B"], "--rule belongs to one operator: give its spec alone"),
         (["specs/", "--timeout", "0"], "0"),
+        (["specs/", "--platform", "jax"], "'jax' is not one of 'numpy', 'torch', 'mindspore'"),
+        (["specs/", "--nproc", "2"], "--nproc belongs to --platform torch or mindspore"),
+        (["specs/", "--platform", "torch", "--nproc", "5"], "no mesh has 5 ranks: there are meshes of 2, 3, 4, 6, 8"),
         (["nowhere/"], "does not exist"),
     ],
 )

@@ -59,6 +59,7 @@ CHANGES: list[Callable[[Task, Path], Task]] = [
     changed_runtime,
     lambda one, _: replace(one, seed=1),
     lambda one, _: replace(one, thorough=True),
+    lambda one, _: replace(one, platform="torch", nproc=2),
 ]
 
 
@@ -68,6 +69,12 @@ def test_the_same_task_is_found(tmp_path: Path, runtime: Path) -> None:
     found = KeptReports(Cache(tmp_path / "cache")).find(one)
     assert found == replace(FOUND, cached=True, spec=one.shown)
     assert KeptReports(Cache(None)).find(one) is None
+
+
+def test_each_platform_and_number_of_processes_has_its_own(tmp_path: Path, runtime: Path) -> None:
+    one, kept = task(tmp_path), KeptReports(Cache(tmp_path / "cache"))
+    others = [replace(one, platform=platform, nproc=nproc) for platform in ("torch", "mindspore") for nproc in (2, 4)]
+    assert len({kept.key(other) for other in (one, *others)}) == 5
 
 
 @pytest.mark.parametrize("change", CHANGES)

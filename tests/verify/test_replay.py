@@ -14,8 +14,9 @@ import pytest
 
 from hpgen.library import load_library
 from hpgen.verify.cases import NATURAL, Order
+from hpgen.verify.meshes import GRID
 from hpgen.verify.replay import CaseError, open_case
-from hpgen.verify.search import GRID, ORDERS, Search
+from hpgen.verify.search import ORDERS, Search
 
 from .small_specs import EXAMPLE, ROOT, WINDOW, small_spec, write_small
 
