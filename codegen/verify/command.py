@@ -25,7 +25,9 @@ NPROC = 2
 
 @click.command()
 @click.argument("specs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--thorough", is_flag=True, help="Ten times as many cases, meshes of three axes too: minutes.")
+@click.option(
+    "--thorough", is_flag=True, help="Many times as many cases, and all meshes: up to a minute for each operator."
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of everything that is drawn.")
 @click.option(
     "--format",

@@ -100,7 +100,7 @@ class RankCalls:
         def loss(*values: Any) -> Any:
             held_now = {**local, **dict(zip(wanted, values, strict=True))}
             given = {name: DTensor.from_layout(value, layouts[name]) for name, value in held_now.items()}
-            made = self.call({**others, **given})
+            made = self.call({**others, **given}, omits_defaults=case.problem.seed % 2 == 0)
             outputs = dict(zip(claim.outputs, made if isinstance(made, tuple) else (made,), strict=True))
             seen.update(outputs)
             return sum(framework.total(outputs[name].to_local(), value) for name, value in cotangents.items())
@@ -118,12 +118,15 @@ class RankCalls:
         )
         return found, seen, gradients
 
-    def call(self, given: Mapping[str, Any]) -> Any:
+    def call(self, given: Mapping[str, Any], omits_defaults: bool = False) -> Any:
         """The operator with required arguments by position and the others by keyword, as people write it."""
         arguments = self.subject.spec.arguments
         args = tuple(given[item.name] for item in arguments if item.required)
         optional = [item.name for item in arguments if not item.required]
         kwargs = {name: given[name] for name in optional if given.get(name) is not None}
+        if omits_defaults:
+            defaults = {item.name: item.default for item in self.subject.spec.attributes}
+            kwargs = {name: value for name, value in kwargs.items() if name not in defaults or value != defaults[name]}
         if self.subject.function is not None:
             return self.subject.function.apply(*args, **kwargs)
         return _OP_DISPATCHER.dispatch(self._plain(), args, kwargs)
@@ -170,14 +173,22 @@ class Executor(RankCalls):
         if len(layouts) != len(names):
             return Claim("", {}, {}, f"infer_layout gives {len(layouts)} layouts for {len(names)} outputs")
         outputs = dict(zip(names, map(placed_of, layouts), strict=True))
-        return Claim("", outputs, self._gradients(args))
+        return self._with_gradients(outputs, args)
 
-    def _gradients(self, args: tuple[Any, ...]) -> dict[str, Placed]:
+    def _with_gradients(self, outputs: dict[str, Placed], args: tuple[Any, ...]) -> Claim:
+        """The claim with how gradients lie; a rule by hand may leave that open."""
         try:
             layouts = self.op.grad_layouts(*args)
-        except (NotImplementedError, *REFUSALS):  # a rule by hand that does not tell
-            return {}
-        return {name: placed_of(layout) for name, layout in layouts.items()}
+        except NotImplementedError:
+            return Claim("", outputs, {})
+        except Exception as error:
+            return Claim("", {}, {}, f"grad_layouts fails with {type(error).__name__}: {error}{place(error)}")
+        given = dict(zip((item.name for item in self.subject.spec.arguments), args, strict=True))
+        placed = [name for name in self.subject.differentiable if isinstance(given[name], DTensor)]
+        missing = [name for name in placed if name not in layouts]
+        if missing:
+            return Claim("", {}, {}, f"grad_layouts says nothing of {', '.join(missing)}")
+        return Claim("", outputs, {name: placed_of(layout) for name, layout in layouts.items()})
 
     def run(self, case: Case, whole: Whole, claim: Claim) -> list[Seen]:
         """Run a case on its ranks; `whole` is in the order in which it was dealt.
@@ -187,7 +198,20 @@ class Executor(RankCalls):
             ValueError, TypeError: The checks of the call refuse it.
         """
         with sequence_order(order_of(case)):
-            return run_ranks(self.on_rank, case.ranks, case, whole, claim)
+            found = run_ranks(self._seen_or_refusal, case.ranks, case, whole, claim)
+        refusals = [one for one in found if isinstance(one, Exception)]
+        if refusals and len(refusals) < case.ranks:
+            alone = next(rank for rank, one in enumerate(found) if isinstance(one, Exception))
+            raise RuntimeError(f"rank {alone} refuses alone, so that the others would wait for it: {refusals[0]}")
+        if refusals:
+            raise refusals[0]
+        return [one for one in found if isinstance(one, Seen)]
+
+    def _seen_or_refusal(self, case: Case, whole: Whole, claim: Claim) -> Seen | Exception:
+        try:
+            return self.on_rank(case, whole, claim)
+        except REFUSALS as error:
+            return error
 
 
 def is_raised_on_purpose(error: Exception) -> bool:

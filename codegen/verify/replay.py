@@ -32,6 +32,8 @@ from .tally import Verdict, shown_mesh
 from .tensor_dims import dim_names
 from .verifier import Verifier
 
+MOST_RANKS = 64
+
 
 class CaseError(ValueError):
     """The case is none of this operator's; the message says what does not fit."""
@@ -235,9 +237,13 @@ def check_case(spec: Spec, case: Case) -> None:
     check_words("attribute", problem.attributes, [item.name for item in spec.attributes])
     check_words("packed dim", problem.documents, [item.of for item in spec.lengths])
     check_words("order", [case.order.name], ("contiguous", "zigzag", "head_tail"))
-    for axis, size in case.mesh.items():
-        if not isinstance(size, int) or size < 1:
-            raise CaseError(f"a mesh axis has a positive size, but {axis} has {size!r}")
+    if not isinstance(problem.seed, int) or problem.seed < 0:
+        raise CaseError(f"seed should be an integer from 0 on, but is {problem.seed!r}")
+    for name, size in [*case.mesh.items(), *problem.extents.items()]:
+        if not isinstance(size, int) or size < 0 or (size < 1 and name in case.mesh):
+            raise CaseError(f"{name} should be a positive integer, but is {size!r}")
+    if not len(case.mesh) >= 1 or case.ranks > MOST_RANKS:
+        raise CaseError(f"a mesh should have an axis, and {MOST_RANKS} ranks at most, but is {dict(case.mesh)}")
     for name, placed in case.placed.items():
         names = dim_names(spec, name, problem.form)
         if len(placed.dims) != len(names):
