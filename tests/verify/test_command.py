@@ -55,7 +55,7 @@ def test_the_specs_of_this_repository_are_right() -> None:
     assert [line.split()[:2] for line in lines] == [["ok", one["op"]] for one in report["operators"]]
     assert all(line.endswith("cached") for line in lines)
     assert len(set(map(len, lines))) == 1
-    assert again.stdout.splitlines()[-1] == "7 operators: all right"
+    assert again.stdout.splitlines()[-1] == "7 operators: all right; --verbose lists what was covered"
 
 
 def test_a_wrong_spec_is_shown_with_its_smallest_case(wrong: Path) -> None:

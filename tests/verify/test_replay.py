@@ -103,7 +103,7 @@ CHANGES = [
     ({"placed": PLACED | {"x": {"dims": [["dp"]], "partial": []}}}, "x has the dims B S N D, but 1 are placed"),
     ({"placed": PLACED | {"x": {"dims": [[], [], [], []], "partial": [["cp", "avg"]]}}}, "has no reduction 'avg'"),
     ({"mesh": {"dp": 2}}, "has no mesh axis 'cp'; known: dp"),
-    ({"mesh": {"dp": 2, "cp": 0}}, "a mesh axis has a positive size, but cp has 0"),
+    ({"mesh": {"dp": 2, "cp": 0}}, "cp should be a positive integer, but is 0"),
     ({"order": POST["order"] | {"name": "ring"}}, "has no order 'ring'; known: contiguous, zigzag, head_tail"),
 ]
 
