@@ -29,6 +29,7 @@ def test_correct_variants_pass(variant: Mutant) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_every_mistake_is_found_and_the_page_says_how() -> None:
     text = page()
     assert "|  |" not in text.replace("|  |\n", "|\n"), "a mutant that nothing has found"
