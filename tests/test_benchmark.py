@@ -72,9 +72,20 @@ def test_the_context_parallel_benchmark_prints_a_row_for_each_order() -> None:
     assert steps[2][0] == "critical path, zigzag/contiguous"
     orders = ("contiguous", "zigzag", "zigzag per document")
     assert [row[0] for row in calls] == [f"{order}, grad {grad}" for grad in ("off", "on") for order in orders]
-    assert all(len(row) == 7 for row in calls)
+    assert all(len(row) == 8 for row in calls)
 
 
 def test_the_page_names_the_command_for_context_parallelism() -> None:
     assert "\t$(BIN)/python benchmarks/context_parallel.py\n" in (ROOT / "Makefile").read_text()
     assert "make benchmark-cp     # python benchmarks/context_parallel.py\n" in PAGE
+
+
+def test_the_time_of_verification(tmp_path: Path) -> None:
+    (tmp_path / "reference").symlink_to(ROOT / "specs" / "reference")
+    (tmp_path / "npu_mhc_post.yaml").write_text((ROOT / "specs" / "npu_mhc_post.yaml").read_text())
+    command = [sys.executable, "benchmarks/verify.py", "--rounds", "1", "--quick", str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r"^npu_mhc_post +[0-9.]+ s +[0-9]+ MB\s*$", result.stdout, re.MULTILINE)
+    assert re.search(r"^all at once +[0-9.]+ s", result.stdout, re.MULTILINE)
+    assert "python benchmarks/verify.py\n" in PAGE

@@ -231,22 +231,27 @@ def reported(task: Task, outcome: Outcome, kept: KeptReports) -> OperatorReport:
 def watched(tasks: Sequence[Task], due: Sequence[int], jobs: int, limit: float) -> Iterator[tuple[int, Outcome]]:
     """The outcomes of the tasks that are due, with their numbers; a terminal sees how far they are."""
     from ..progress import Progress
+    from .parts import joined, parts_of
     from .processes import outcomes
 
-    budget = {at: runs_of(tasks[at]) for at in due}
+    parts = [(at, part) for at in due for part in parts_of(tasks[at])]
+    ended: dict[int, Outcome] = {}
     found: list[tuple[int, Outcome]] = []
 
     def cases() -> Iterator[None]:
-        left = dict(budget)
-        for number, outcome in outcomes([tasks[at] for at in due], jobs, limit):
-            at = due[number]
+        left = [runs_of(part) for _, part in parts]
+        for number, outcome in outcomes([part for _, part in parts], jobs, limit):
             if outcome is not None:
-                found.append((at, outcome))
-            steps = left[at] if outcome is not None else min(1, left[at])
-            left[at] -= steps
+                ended[number] = outcome
+                at = parts[number][0]
+                numbers = [one for one, (owner, _) in enumerate(parts) if owner == at]
+                if all(one in ended for one in numbers):
+                    found.append((at, joined([ended[one] for one in numbers])))
+            steps = left[number] if outcome is not None else min(1, left[number])
+            left[number] -= steps
             yield from [None] * steps or [None]
 
-    for _ in Progress().track(cases(), "verifying, cases", sum(budget.values())):
+    for _ in Progress().track(cases(), "verifying, cases", sum(runs_of(part) for _, part in parts)):
         yield from found
         found.clear()
     yield from found
@@ -255,7 +260,7 @@ def watched(tasks: Sequence[Task], due: Sequence[int], jobs: int, limit: float) 
 def runs_of(task: Task) -> int:
     from .task import budget_of
 
-    runs: int = budget_of(task).runs * len(task.spec.format.names)
+    runs: int = budget_of(task).runs * len(task.forms or task.spec.format.names)
     return runs
 
 

@@ -35,6 +35,7 @@ class Task:
         case: The one case to run again, as text; empty for all.
         platform: What the ranks run on: numpy for threads of one process, torch or mindspore for processes.
         nproc: How many processes; a case has as many as its mesh.
+        forms: The formats that are looked at; empty for all.
     """
 
     spec: Spec
@@ -46,6 +47,7 @@ class Task:
     case: str = ""
     platform: str = NUMPY
     nproc: int = 0
+    forms: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -125,7 +127,7 @@ def verifier(task: Task, subject: Any) -> Iterator[Any]:
     from .verifier import Verifier
 
     if task.platform == NUMPY:
-        yield Verifier(subject, budget_of(task), task.seed)
+        yield Verifier(subject, budget_of(task), task.seed, forms=task.forms)
         return
     from .platforms import ProcessVerifier, started
 

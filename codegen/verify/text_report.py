@@ -15,7 +15,7 @@ import click
 from .report import ExtensionRow, OperatorReport, Report, WrongClaim
 from .task import NUMPY, Task
 
-COLUMNS = ("", "operator", "right", "wrong", "extensions", "refused", "time")
+COLUMNS = ("", "operator", "right", "wrong", "refused", "cases", "extensions", "time")
 WIDTH = 100
 MOST_WORDS = 12
 
@@ -48,9 +48,9 @@ def table(operators: Sequence[OperatorReport]) -> list[str]:
 def row(one: OperatorReport) -> tuple[str, ...]:
     word = "ok" if one.passed else "FAIL"
     if one.error:
-        return (word, one.op, "-", "-", "-", "-", "-")
+        return (word, one.op, *["-"] * (len(COLUMNS) - 2))
     time = "cached" if one.cached else f"{one.seconds:.1f} s"
-    return (word, one.op, *map(str, (one.right, one.wrong, len(one.extensions), one.refused)), time)
+    return (word, one.op, *map(str, (one.right, one.wrong, one.refused, one.cases, len(one.extensions))), time)
 
 
 def coloured(line: str, passed: bool) -> str:

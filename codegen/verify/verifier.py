@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ..spec.model import BackwardCall
@@ -43,9 +43,24 @@ MOST_WRONG = 12
 
 
 class Verifier:
-    """Verifies one operator."""
+    """Verifies one operator.
 
-    def __init__(self, subject: Subject, budget: Budget = DEFAULT, seed: int = 0, most_wrong: int = MOST_WRONG) -> None:
+    Args:
+        subject: The operator.
+        budget: How much is tried.
+        seed: Of everything that is drawn.
+        most_wrong: Wrong cases of a format after which no more are looked for there.
+        forms: The formats that are looked at; all of them if there are none.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        budget: Budget = DEFAULT,
+        seed: int = 0,
+        most_wrong: int = MOST_WRONG,
+        forms: Sequence[str] = (),
+    ) -> None:
         self.subject = subject
         self.spec = subject.spec
         self.budget = budget if subject.with_cotangents else budget.without_gradients()
@@ -53,7 +68,7 @@ class Verifier:
         self.executor = Executor(subject)
         self.oracle = Oracle(subject)
         self.tally = Tally()
-        self.searches = {form: Search(self.spec, form, seed) for form in self.spec.format.names}
+        self.searches = {form: Search(self.spec, form, seed) for form in forms or self.spec.format.names}
         self._looked: Counter[str] = Counter()
 
     def report(self, shown: str, tick: Callable[[], None] = lambda: None) -> OperatorReport:

@@ -56,9 +56,9 @@ def lines_of(tasks: list[Task], *operators: OperatorReport, form: str = "text", 
 def test_one_line_for_each_operator_in_columns(tasks: list[Task]) -> None:
     wrong = replace(RIGHT, op="npu_other", right=8, wrong=12, claims=(CLAIM,), cached=True)
     assert lines_of(tasks, RIGHT, wrong)[:3] == [
-        "      operator   right  wrong  extensions  refused    time",
-        "ok    npu_one       36      0           0       64   0.3 s",
-        "FAIL  npu_other      8     12           0       64  cached",
+        "      operator   right  wrong  refused  cases  extensions    time",
+        "ok    npu_one       36      0       64    100           0   0.3 s",
+        "FAIL  npu_other      8     12       64     84           0  cached",
     ]
 
 
@@ -140,7 +140,7 @@ def test_nothing_right_is_a_failure(tasks: list[Task]) -> None:
 def test_what_could_not_be_verified(tasks: list[Task]) -> None:
     failed = OperatorReport.unverified("npu_one", "specs/npu_one.yaml", "it was not done,\nand was stopped")
     lines = lines_of(tasks, failed, replace(RIGHT, op="npu_other"))
-    assert lines[1] == "FAIL  npu_one        -      -           -        -      -"
+    assert lines[1] == "FAIL  npu_one        -      -        -      -           -      -"
     assert lines[lines.index("npu_one could not be verified") + 1] == "  it was not done, and was stopped"
     assert lines[-1] == "2 operators: 1 wrong or not verified; --verbose lists what was covered"
     (command,) = lines_of(tasks[:1], failed, form="github")
