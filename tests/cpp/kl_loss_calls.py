@@ -61,7 +61,7 @@ def _statistics(
     attention = {name: t for name, t in tensors.items() if name in ("query", "key", "query_rope", "key_rope")}
     found: dict[str, Any] = {}
     if op == SPARSE:
-        found["sparse_indices"] = samples.sparse_indices(rng, tensors["query"], tensors["key"], selected, **packed)
+        found["sparse_indices"] = samples.selected_positions(rng, tensors["query"], tensors["key"], selected, **packed)
     selection = found.get("sparse_indices")
     values = samples.attention_statistics(**attention, scale_value=SCALE, **packed, selection=selection)
     found |= dict(zip(("softmax_max", "softmax_sum"), values, strict=True))

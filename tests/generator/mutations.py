@@ -147,8 +147,8 @@ MUTATIONS = (
     Mutation(
         POST,
         "a contracted dim marked shardable, which stands twice in a tensor",
-        "shard: [B, S, T]",
-        "shard: [B, S, T, N]",
+        "shard: [B, S, T, D]",
+        "shard: [B, S, T, D, N]",
         "HP301",
     ),
     Mutation(PRE, "a dim inside an expression marked shardable", "shard: [B, S, T]", "shard: [B, S, T, C]", "HP301"),

@@ -43,7 +43,7 @@ def check_mixtures():
         (
             {"x": given["x"].redistribute(mesh, [Shard(3)])},
             ValueError,
-            r"D \(dim 3\) of x should be replicated, but got tensor_map=\(-1, -1, -1, 0\)",
+            r"the mesh axis dp should shard one dim, but got both D \(dim 3\) of x and B \(dim 0\) of h_res",
         ),
         (
             {"h_out": distribute_tensor(torch.ones(4, 4, size + 1), mesh, [Shard(2)])},
