@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.rank_processes import is_running
-from tests.verify.on_processes import BROKEN_COLLECTIVE, commands_of_page, failing_spec, started, verified
+from tests.verify.on_processes import (
+    BROKEN_COLLECTIVE,
+    check_end_with_starter,
+    commands_of_page,
+    failing_spec,
+    verified,
+)
 from tests.verify.small_specs import ROOT, WINDOW, small_spec, verify, write_small
 
 POST, LSE, KL = "npu_mhc_post", "npu_dense_lightning_indexer_softmax_lse", "npu_dense_lightning_indexer_grad_kl_loss"
@@ -70,15 +74,7 @@ def test_collectives_are_part_of_it(tmp_path: Path) -> None:
 
 def test_ranks_and_scheduler_end_with_who_has_started_them(tmp_path: Path) -> None:
     folder = write_small(tmp_path, {"acme_sum": small_spec("acme_sum")}, {"window": WINDOW})
-    process, ranks = started("wait", "mindspore", 2, folder / "acme_sum.yaml")
-    assert len(ranks) == 3
-    assert all(map(is_running, ranks))
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 30
-    while any(map(is_running, ranks)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(is_running, ranks))
+    check_end_with_starter("mindspore", 3, folder / "acme_sum.yaml")
 
 
 @pytest.mark.slow

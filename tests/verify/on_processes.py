@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.rank_processes import is_running
 from tests.verify.small_specs import ROOT, small_spec
 
 PAGE = ROOT / "docs" / "verify.md"
@@ -55,6 +56,19 @@ def commands_of_page(platform: str) -> list[list[str]]:
     found = re.findall(rf"^hpgen verify (.*--platform {platform}\b.*)$", PAGE.read_text(), flags=re.MULTILINE)
     assert found
     return [shlex.split(line, comments=True) for line in found]
+
+
+def check_end_with_starter(platform: str, count: int, spec: Path) -> None:
+    """Kill the process that has started ranks, and see that the `count` processes which it has started end, too."""
+    process, ranks = started("wait", platform, 2, spec)
+    assert len(ranks) == count
+    assert all(map(is_running, ranks))
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while any(map(is_running, ranks)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(is_running, ranks))
 
 
 def verified(*arguments: Any, timeout: float = 280) -> dict[str, Any]:

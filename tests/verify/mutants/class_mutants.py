@@ -7,7 +7,24 @@ from __future__ import annotations
 from tests.verify.mutants.model import CLAMP, DENSE, FUNCTION, LSE, POST, PRE, RULE, SPARSE, TOP_K, Mutant
 
 SHARD = 'shard=("B", "S1", "T1", "T2")'
-IMPORTS = "from dataclasses import replace\n\nfrom hyper_parallel.core.dtensor.layout import Layout"
+
+NOTHING_PENDING = """
+    def infer_layout(self, cache_values):
+        layouts, extra = super().infer_layout(cache_values)
+        return tuple(type(one).from_tensor_map(one.mesh, one.tensor_map, None) for one in layouts), extra
+"""
+PENDING_ON_ONE = """
+    def infer_layout(self, cache_values):
+        layouts, extra = super().infer_layout(cache_values)
+        found = []
+        for one in layouts:
+            ops = [op for op in one.partial if op]
+            pending = [None] * len(one.partial)
+            if ops:
+                pending[AXIS] = ops[0]
+            found.append(type(one).from_tensor_map(one.mesh, one.tensor_map, tuple(pending)))
+        return tuple(found), extra
+"""
 
 
 def rule(mistake: str, op: str, *edits: tuple[str, str]) -> Mutant:
@@ -51,40 +68,10 @@ def placements() -> list[Mutant]:
         rule("dims of an input permuted", LSE, ('"weights": ("B", "S1", "N1")', '"weights": ("S1", "B", "N1")')),
         rule("dims of an input permuted", DENSE, ('"softmax_max": ("N2", "T1", "G")', '"softmax_max": ("T1", "N2", "G")')),
         rule("dims of an input permuted", PRE, ('"x": ("T", "N", "C")', '"x": ("N", "T", "C")')),
-        method("Partial outputs are said to be whole", DENSE, """
-            def infer_layout(self, cache_values):
-                layouts, extra = super().infer_layout(cache_values)
-                return tuple(type(one).from_tensor_map(one.mesh, one.tensor_map, None) for one in layouts), extra
-        """),
-        method("Partial over the first axis, whichever it is", DENSE, """
-            def infer_layout(self, cache_values):
-                layouts, extra = super().infer_layout(cache_values)
-                found = []
-                for one in layouts:
-                    ops = [op for op in one.partial if op]
-                    pending = [None] * len(one.partial)
-                    if ops:
-                        pending[0] = ops[0]
-                    found.append(type(one).from_tensor_map(one.mesh, one.tensor_map, tuple(pending)))
-                return tuple(found), extra
-        """),
-        method("Partial over the last axis, whichever it is", SPARSE, """
-            def infer_layout(self, cache_values):
-                layouts, extra = super().infer_layout(cache_values)
-                found = []
-                for one in layouts:
-                    ops = [op for op in one.partial if op]
-                    pending = [None] * len(one.partial)
-                    if ops:
-                        pending[-1] = ops[0]
-                    found.append(type(one).from_tensor_map(one.mesh, one.tensor_map, tuple(pending)))
-                return tuple(found), extra
-        """),
-        method("Partial outputs of linear groups lost", POST, """
-            def infer_layout(self, cache_values):
-                layouts, extra = super().infer_layout(cache_values)
-                return tuple(type(one).from_tensor_map(one.mesh, one.tensor_map, None) for one in layouts), extra
-        """),
+        method("Partial outputs are said to be whole", DENSE, NOTHING_PENDING),
+        method("Partial over the first axis, whichever it is", DENSE, PENDING_ON_ONE.replace("AXIS", "0")),
+        method("Partial over the last axis, whichever it is", SPARSE, PENDING_ON_ONE.replace("AXIS", "-1")),
+        method("Partial outputs of linear groups lost", POST, NOTHING_PENDING),
         method("outputs are said to lie like the first input", LSE, """
             def infer_layout(self, cache_values):
                 layouts, extra = super().infer_layout(cache_values)
@@ -153,9 +140,6 @@ def arguments() -> list[Mutant]:
             values = dict(zip(self.rule.arguments, cache_values))
             known = self.__dict__.setdefault("_first", {}).setdefault(values["layout"], values["sparse_mode"])
             return local_args, local_kwargs, tuple((values | {"sparse_mode": known}).values())
-
-        def check_call(self, *args, **kwargs):
-            super().check_call(*args, **kwargs)
     """
     bound = "            actual_seq_qlen,\n            actual_seq_klen,\n            layout,\n            sparse_mode,\n            pre_tokens,\n            next_tokens,\n        )\n"
     return [
